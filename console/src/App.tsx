@@ -1,9 +1,10 @@
 // The frame around all pages: who is signed in, where one can go, and the page itself.
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failure, currentToken, messageOf } from "./api/client";
+import { Failure, currentToken, isAbort, messageOf } from "./api/client";
 import { endpoints, loadEndpoints } from "./api/document";
 import { access, isPrivate, signIn, signOut, token } from "./api/session";
+import { draft } from "./endpoints/draft";
 import { Explore } from "./explore/Explore";
 import * as explore from "./explore/state";
 import { inUtc, setUtc } from "./result/format";
@@ -33,6 +34,7 @@ export function App() {
     explore.clear();
     explore.endpointName.value = "";
     endpoints.value = null;
+    draft.value = null;
   }, [token.value]);
   if (token.value === null) return <SignIn />;
   return access.value === null ? <Resume held={token.value} /> : <Frame />;
@@ -64,7 +66,7 @@ function Frame() {
   const page = pages.find((one) => one.name === route.value.path[0]) ?? (pages[0] as Page);
   const read = (): void => {
     setError(null);
-    loadEndpoints().catch((failure: unknown) => setError(messageOf(failure)));
+    loadEndpoints().catch((failure: unknown) => isAbort(failure) || setError(messageOf(failure)));
   };
   useEffect(read, []);
   useEffect(() => {

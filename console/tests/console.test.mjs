@@ -296,6 +296,138 @@ test("a syntax error in a saved query is underlined", async () => {
   await page.locator("[data-editor] .cm-lintRange-error").waitFor();
 });
 
+test("only the text that was checked can be saved", async () => {
+  const own = await opened();
+  let held = [];
+  await own.route("**/api/endpoints/*/check", (route) => held.push(route));
+  await own.goto(`${base}/console#/endpoints/console.try`);
+  await signIn(own, token);
+  const save = own.getByRole("button", { name: "Save as a new version" });
+  const until = async (count) => { for (let turn = 0; held.length < count; turn += 1) { assert.ok(turn < 200, "no check was asked for"); await new Promise((resolve) => setTimeout(resolve, 25)); } };
+  const query = (name) => `WITH logs AS (SELECT id, event_message FROM \`postgres.logs\` WHERE project = @project)\nSELECT id AS ${name} FROM logs`;
+  await write(own, query("checked"));
+  await own.getByRole("button", { name: "Check" }).click();
+  await until(1);
+  await write(own, query("other"));
+  await held[0].continue().catch(() => {});
+  await own.waitForTimeout(500);
+  assert.ok(await save.isDisabled(), "the answer is about another text");
+  // The check of the other text does not wait for the first one.
+  await own.getByRole("button", { name: "Check" }).click();
+  await until(2);
+  await held[1].continue();
+  await own.getByText("as version").waitFor();
+  assert.ok(await save.isEnabled());
+  await own.close();
+});
+
+test("a time range that is being written stays the same in the other zone", async () => {
+  const abroad = await browser.newContext({ timezoneId: "America/New_York" });
+  const own = await opened(abroad);
+  await own.goto(`${base}/console`);
+  await signIn(own, token);
+  await own.goto(explore({ range: "2026-07-01T10:00:00.000Z/2026-07-01T12:30:00.000Z", q: "SELECT event_message FROM postgres_logs LIMIT 5" }));
+  await own.getByRole("button", { name: /^Time range/ }).click();
+  assert.equal(await own.getByLabel("From").inputValue(), "2026-07-01 06:00:00");
+  await own.getByLabel("To", { exact: true }).fill("2026-07-01 09:00:00");
+  await own.getByLabel("Show times in UTC").check();
+  assert.deepEqual([await own.getByLabel("From").inputValue(), await own.getByLabel("To", { exact: true }).inputValue()], ["2026-07-01 10:00:00", "2026-07-01 13:00:00"]);
+  await own.getByRole("button", { name: "Apply" }).click();
+  await own.waitForURL(/range=2026-07-01T10%3A00%3A00.000Z%2F2026-07-01T13%3A00%3A00.000Z/);
+  await abroad.close();
+});
+
+test("long values do not fill the page", async () => {
+  await made("/api/endpoints", { name: "long", query: "SELECT REPEAT('x', 900000) AS a, GENERATE_ARRAY(1, 1000) AS b FROM UNNEST([1, 2]) AS n", sandboxable: false });
+  await page.goto(`${base}/console#/explore?endpoint=long&mode=saved`);
+  await page.reload();
+  await page.locator(".table[data-rows='2']").waitFor();
+  assert.equal((await page.getByRole("gridcell").first().textContent()).length, 600);
+  await page.locator(".table").focus();
+  await page.keyboard.press("ArrowDown");
+  const detail = page.getByRole("complementary", { name: "Row" });
+  await detail.getByText("890,000 more characters").waitFor();
+  assert.ok((await detail.textContent()).length < 30_000);
+  assert.ok((await detail.locator(".leaf").count()) < 210);
+  await detail.getByRole("button", { name: "Show 200 more values" }).click();
+  await detail.getByText("[399]", { exact: true }).waitFor();
+  await accessible("a row with long values");
+  await page.getByRole("tab", { name: "JSON" }).click();
+  await page.getByText("The first 200,000 characters of the first row").waitFor();
+  assert.ok((await page.locator(".json pre").textContent()).length < 201_000);
+});
+
+test("the keyboard keeps its place: behind menus and dialogs, and out of the editor", async () => {
+  const focused = () => page.evaluate(() => document.activeElement?.getAttribute("aria-label") || document.activeElement?.textContent);
+  await page.goto(explore({ q: "SELECT event_message FROM postgres_logs LIMIT 5" }));
+  await page.reload();
+  await page.locator(".table[data-rows='5']").waitFor();
+  const share = page.getByRole("button", { name: "Share" });
+  await share.focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Copy a link to this view" }).waitFor();
+  await page.keyboard.press("Enter");
+  assert.equal(await focused(), "Share");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Copy as curl" }).focus();
+  await page.keyboard.press("Tab");
+  await page.getByRole("button", { name: "Copy as curl" }).waitFor({ state: "detached" });
+  assert.equal(await focused(), "Download");
+  await page.locator("[data-editor] .cm-content").click();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement?.closest("[data-editor]") === null), true, "Escape, then Tab leaves the editor");
+  await page.goto(`${base}/console#/tokens`);
+  const create = page.getByRole("button", { name: "New token" });
+  await create.focus();
+  await page.keyboard.press("Enter");
+  for (const key of ["Escape", "Cancel"]) {
+    await page.getByRole("dialog").waitFor();
+    if (key === "Escape") await page.keyboard.press(key);
+    else await page.getByRole("button", { name: key }).press("Enter");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    assert.equal(await focused(), "New token");
+    if (key === "Escape") await page.keyboard.press("Enter");
+  }
+});
+
+test("a form of an alert stays open when a run of another one ends, and a token is made once", async () => {
+  const own = await opened();
+  await made("/api/endpoints/console.levels/alerts", { name: "late", every_minutes: 60, condition: "rows > 900", url: "http://127.0.0.1:9/hook", parameters: { project: "p1" } });
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  await own.route("**/alerts/late/runs", async (route) => {
+    if (route.request().method() === "POST") await held;
+    await route.continue();
+  });
+  await own.goto(`${base}/console#/endpoints/console.levels/alerts`);
+  await signIn(own, token);
+  await own.getByRole("button", { name: "Run now: late" }).click();
+  await own.getByRole("button", { name: "New alert" }).click();
+  await own.getByRole("dialog").getByLabel("Name", { exact: true }).fill("half written");
+  const ended = own.waitForResponse((response) => response.url().endsWith("/alerts/late/runs") && response.request().method() === "POST");
+  release();
+  await ended;
+  await own.waitForTimeout(300);
+  assert.equal(await own.getByRole("dialog").getByLabel("Name", { exact: true }).inputValue(), "half written");
+  assert.equal((await api("DELETE", "/api/endpoints/console.levels/alerts/late")).status, 204);
+
+  let posts = 0;
+  await own.route("**/api/access-tokens", async (route) => {
+    if (route.request().method() === "POST") {
+      posts += 1;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    await route.continue();
+  });
+  await own.goto(`${base}/console#/tokens`);
+  await own.getByRole("button", { name: "New token" }).click();
+  await own.getByRole("button", { name: "Make the token" }).evaluate((button) => { button.click(); button.click(); });
+  await own.locator("[data-secret]").waitFor();
+  assert.equal(posts, 1);
+  await own.close();
+});
+
 test("names that look like code are text on every page", async () => {
   // The server refuses such a name of an endpoint; all else may be called so.
   assert.equal((await api("POST", "/api/endpoints", { name: EVIL, query: "SELECT 1 AS one" })).status, 422);

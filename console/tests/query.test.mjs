@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 // One command runs all tests that need no browser.
 import "./live.test.mjs";
+import "./result.test.mjs";
+import "./state.test.mjs";
 import { load } from "./modules.mjs";
 
 let sql;

@@ -2,7 +2,7 @@
 // ends the session.
 import { T } from "../text";
 import type { components } from "./schema";
-import { type CurrentToken, signOut, token } from "./session";
+import { type CurrentToken, sessionSignal, signOut, token } from "./session";
 
 export type Schemas = components["schemas"];
 
@@ -38,16 +38,21 @@ export interface Options {
   as?: string;
 }
 
-/** Sends a request and returns the answer, if its status says that it succeeded. */
+/** Sends a request and returns the answer, if its status says that it succeeded. Where the session has ended meanwhile, it rejects as if it
+ *  were aborted: nobody gets an answer of a former session. */
 export async function send(path: string, { method = "GET", body, accept, headers: more, signal, as }: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { ...more };
   const key = as ?? token.value;
   if (key) headers["x-api-key"] = key;
   if (accept) headers.accept = accept;
   if (body !== undefined) headers["content-type"] = "application/json";
+  const session = as === undefined ? sessionSignal() : null;
+  // What changes something is not broken off in the middle; only its answer is dropped.
+  const until = session && method === "GET" ? AbortSignal.any(signal ? [signal, session] : [session]) : signal;
   let response: Response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: "no-store", credentials: "omit" });
+    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: until, cache: "no-store", credentials: "omit" });
+    session?.throwIfAborted();
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Failure(0, "unreachable", T.errors.unreachable);
@@ -55,6 +60,7 @@ export async function send(path: string, { method = "GET", body, accept, headers
   const hidden = Number(response.headers.get("x-tidegate-status") ?? 0);
   if (response.ok && hidden < 400) return response;
   const failure = response.ok ? await asText(response, hidden) : await failureOf(response);
+  session?.throwIfAborted();
   if (failure.status === 401 && as === undefined && token.value === key) signOut(failure.message);
   throw failure;
 }
@@ -66,8 +72,11 @@ async function asText(response: Response, status: number): Promise<Failure> {
 }
 
 export async function json<Answer>(path: string, options?: Options): Promise<Answer> {
+  const session = options?.as === undefined ? sessionSignal() : null;
   const response = await send(path, options);
-  return (response.status === 204 ? undefined : await response.json()) as Answer;
+  const answer = (response.status === 204 ? undefined : await response.json()) as Answer;
+  session?.throwIfAborted();
+  return answer;
 }
 
 /** What a token may do. */

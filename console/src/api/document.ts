@@ -44,15 +44,21 @@ interface Schema {
 /** All endpoints; null until they are read. */
 export const endpoints = signal<EndpointInfo[] | null>(null);
 
-export async function loadEndpoints(): Promise<EndpointInfo[]> {
+let newest = 0;
+
+/** Reads the endpoints. An answer that is overtaken by a later one, or by the end of the session, is dropped. */
+export async function loadEndpoints(): Promise<void> {
+  const own = (newest += 1);
   const document = await json<Described>("/api/openapi");
   const found = Object.values(document.paths)
     .map((path) => path.get)
     .filter((operation): operation is Operation => operation?.tags?.includes("endpoints") ?? false)
     .map(described);
-  endpoints.value = found;
-  return found;
+  if (own === newest) endpoints.value = found;
 }
+
+/** Reads the endpoints anew after a change. Where that fails, those that are known stay. */
+export const reloadEndpoints = (): void => void loadEndpoints().catch(() => undefined);
 
 function described(operation: Operation): EndpointInfo {
   const own = (operation.parameters ?? []).filter((parameter) => parameter.in === "query" && parameter.name !== undefined);

@@ -3,6 +3,7 @@
 import { T } from "../text";
 import { Failure, segment, send } from "./client";
 import { EventParser, type StreamEvent } from "./events";
+import { sessionSignal } from "./session";
 
 const EVENTS = "text/event-stream";
 /** The pauses before the next tries, in milliseconds. */
@@ -19,9 +20,10 @@ export interface Listener {
   broken(): void;
 }
 
-/** Follows the query of an endpoint until the signal is aborted, or the listener says that it is over. Rejects with the failure where
+/** Follows the query of an endpoint until the signal is aborted, the session ends, or the listener says that it is over. Rejects with the failure where
  *  asking again is of no use: the query is refused, or the server did not answer the first time. */
-export async function follow(endpoint: string, parameters: Record<string, string>, signal: AbortSignal, listener: Listener, pauses = PAUSES): Promise<void> {
+export async function follow(endpoint: string, parameters: Record<string, string>, stop: AbortSignal, listener: Listener, pauses = PAUSES): Promise<void> {
+  const signal = AbortSignal.any([stop, sessionSignal()]);
   const path = `/api/endpoints/query/${segment(endpoint)}`;
   const body = Object.fromEntries(Object.entries(parameters).filter(([, value]) => value !== ""));
   let lastId = "";

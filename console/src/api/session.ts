@@ -21,6 +21,16 @@ export const access = signal<CurrentToken | null>(null);
 /** Why the last session ended, where it ended by itself. */
 export const endedBecause = signal<string | null>(null);
 
+let session = new AbortController();
+
+/** Aborted when the session ends that it is asked for in. What was asked in a session has no place in the next one. */
+export const sessionSignal = (): AbortSignal => session.signal;
+
+function endSession(): void {
+  session.abort();
+  session = new AbortController();
+}
+
 export const isPrivate = computed(() => (access.value?.scopes ?? "").split(" ").includes("private"));
 
 export function signIn(value: string, current: CurrentToken): void {
@@ -29,6 +39,7 @@ export function signIn(value: string, current: CurrentToken): void {
   } catch {
     // Without storage the session lives as long as the page.
   }
+  if (token.value !== value) endSession();
   token.value = value;
   access.value = current;
   endedBecause.value = null;
@@ -40,6 +51,7 @@ export function signOut(because: string | null = null): void {
   } catch {
     // As above.
   }
+  endSession();
   token.value = null;
   access.value = null;
   endedBecause.value = because;

@@ -4,6 +4,7 @@ import { Failure, json, messageOf, segment, type Schemas } from "../api/client";
 import type { EndpointInfo } from "../api/document";
 import { ParameterField } from "../explore/Sidebar";
 import { T } from "../text";
+import { useAction } from "../ui/load";
 import { Alert, Dialog, Field, Toggle } from "../ui/parts";
 import { type AlertFields, alertInWords, COMPARISONS, type Comparison, conditionOf, textOf } from "./alertWords";
 
@@ -19,6 +20,7 @@ function fieldsOf(alert: Shown | null): AlertFields {
 export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoint: string; info: EndpointInfo | undefined; alert: Shown | null; onClose: () => void; onSaved: (made: Made | null) => void }) {
   const [fields, setFields] = useState<AlertFields>(() => fieldsOf(alert));
   const [error, setError] = useState<string | null>(null);
+  const { busy, act } = useAction();
   const set = (change: Partial<AlertFields>): void => setFields({ ...fields, ...change });
   const condition = conditionOf(fields.condition);
   const setCondition = (change: Partial<typeof condition>): void => set({ condition: textOf({ ...condition, ...change }) });
@@ -30,11 +32,12 @@ export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoin
   const save = (event: Event): void => {
     event.preventDefault();
     const path = `/api/endpoints/${segment(endpoint)}/alerts`;
-    const done = alert === null ? json<Made>(path, { method: "POST", body: fields }) : json<Shown>(`${path}/${segment(alert.name)}`, { method: "PATCH", body: fields }).then(() => null);
-    done.then(onSaved).catch((failure: unknown) => setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure)));
+    setError(null);
+    const save = (): Promise<Made | null> => alert === null ? json<Made>(path, { method: "POST", body: fields }) : json<Shown>(`${path}/${segment(alert.name)}`, { method: "PATCH", body: fields }).then(() => null);
+    act(save, onSaved, (failure) => setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure)));
   };
   return (
-    <Dialog title={alert === null ? T.alerts.create : T.alerts.change(alert.name)} onClose={onClose}>
+    <Dialog title={alert === null ? T.alerts.create : T.alerts.change(alert.name)} onClose={onClose} busy={busy}>
       <form class="stack" onSubmit={save}>
         <div class="grid">
           <Field label={T.alerts.name}>{(id) => <input id={id} required maxLength={64} value={fields.name} onInput={(event) => set({ name: event.currentTarget.value })} />}</Field>
@@ -81,8 +84,8 @@ export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoin
         </div>
         {error && <Alert message={error} />}
         <div class="actions">
-          <button type="submit" class="primary">{T.alerts.save}</button>
-          <button type="button" onClick={onClose}>{T.common.cancel}</button>
+          <button type="submit" class="primary" disabled={busy}>{T.alerts.save}</button>
+          <button type="button" disabled={busy} onClick={onClose}>{T.common.cancel}</button>
         </div>
       </form>
     </Dialog>

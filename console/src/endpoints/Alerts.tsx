@@ -27,8 +27,8 @@ export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: 
   const { value, error, reload } = useLoaded((signal) => json<Shown[]>(`/api/endpoints/${segment(endpoint)}/alerts`, { signal }), [endpoint], 3000);
   const [editing, setEditing] = useState<Shown | "new" | null>(null);
   const [secret, setSecret] = useState<string | null>(null);
+  // A form that is open stays so: what is told here is of another alert, or comes late.
   const changed = (): void => {
-    setEditing(null);
     reload();
     onChanged();
   };
@@ -49,6 +49,7 @@ export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: 
           alert={editing === "new" ? null : editing}
           onClose={() => setEditing(null)}
           onSaved={(made) => {
+            setEditing(null);
             changed();
             if (made) setSecret(made.secret);
           }}

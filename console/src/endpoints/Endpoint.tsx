@@ -1,11 +1,11 @@
 // One endpoint: its tabs, and what they share.
 import { useState } from "preact/hooks";
-import { Failure, json, segment } from "../api/client";
-import { endpoints, loadEndpoints } from "../api/document";
+import { json, messageOf, segment } from "../api/client";
+import { endpoints, reloadEndpoints } from "../api/document";
 import { address, go } from "../route";
 import { T } from "../text";
 import { Alert, Dialog, Page, Tabs } from "../ui/parts";
-import { useLoaded } from "../ui/load";
+import { useAction, useLoaded } from "../ui/load";
 import { Alerts } from "./Alerts";
 import { Calls } from "./Calls";
 import { Component } from "./Component";
@@ -23,7 +23,6 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
   );
   const [removing, setRemoving] = useState(false);
   const saved = (record: EndpointRecord): void => {
-    void loadEndpoints();
     if (record.name !== name) go(["endpoints", record.name]);
     else reload();
   };
@@ -55,21 +54,22 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
 
 function Remove({ name, onClose }: { name: string; onClose: () => void }) {
   const [error, setError] = useState<string | null>(null);
-  const remove = (): void => {
-    json(`/api/endpoints/${segment(name)}`, { method: "DELETE" })
-      .then(() => {
+  const { busy, act } = useAction();
+  const remove = (): void =>
+    act(
+      () => json(`/api/endpoints/${segment(name)}`, { method: "DELETE" }).then(reloadEndpoints),
+      () => {
         onClose();
-        void loadEndpoints();
         go(["endpoints"]);
-      })
-      .catch((failure: Failure) => setError(failure.message));
-  };
+      },
+      (failure) => setError(messageOf(failure)),
+    );
   return (
     <Dialog title={T.endpoints.removeTitle(name)} onClose={onClose}>
       <p>{T.endpoints.removeText}</p>
       {error && <Alert message={error} />}
       <div class="actions">
-        <button type="button" class="danger" onClick={remove}>{T.endpoints.remove}</button>
+        <button type="button" class="danger" disabled={busy} onClick={remove}>{T.endpoints.remove}</button>
         <button type="button" onClick={onClose}>{T.common.cancel}</button>
       </div>
     </Dialog>

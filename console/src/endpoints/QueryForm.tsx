@@ -1,12 +1,13 @@
 // The definition of an endpoint: its query, its parameters, its settings. What a save would do is told before it is done.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, isAbort, json, messageOf, segment, type Schemas } from "../api/client";
+import { reloadEndpoints } from "../api/document";
 import type { Mistake } from "../editor/Editor";
 import { Editor } from "../editor/Lazy";
 import { mistakesOf } from "../editor/mistakes";
 import { T } from "../text";
 import { Alert, Field, Toggle } from "../ui/parts";
-import { useLoaded } from "../ui/load";
+import { useAction, useLoaded } from "../ui/load";
 import { draft } from "./draft";
 import type { EndpointRecord } from "./Endpoints";
 import { ParameterList } from "./ParameterList";
@@ -42,40 +43,68 @@ export function QueryForm({ record, onSaved }: { record: EndpointRecord | null; 
 
 function Form({ record, start, sources, onSaved }: { record: EndpointRecord | null; start: Fields; sources: string[]; onSaved: (record: EndpointRecord) => void }) {
   const [fields, setFields] = useState<Fields>(start);
+  /** The fields as they are now, for what goes on after an answer. */
+  const latest = useRef(fields);
+  const checking = useRef<AbortController | null>(null);
   const [checked, setChecked] = useState<Checked | null>(null);
   const [error, setError] = useState<string | null>(null);
   const [mistakes, setMistakes] = useState<Mistake[]>([]);
-  const [busy, setBusy] = useState(false);
+  const [isChecking, setChecking] = useState(false);
+  const saving = useAction();
   const isCode = record?.kind === "wasm";
   const set = (change: Partial<Fields>): void => {
-    setFields({ ...fields, ...change });
+    latest.current = { ...latest.current, ...change };
+    setFields(latest.current);
     setChecked(null);
+    // What is being checked is another text now.
+    checking.current?.abort();
   };
-  const attempt = async (action: () => Promise<void>): Promise<void> => {
-    setBusy(true);
+  useEffect(() => () => checking.current?.abort(), []);
+  const begin = (): void => {
     setError(null);
     setMistakes([]);
+  };
+  const failed = (failure: unknown): void => {
+    setChecked(null);
+    setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure));
+    setMistakes(mistakesOf(failure));
+  };
+  const check = async (): Promise<void> => {
+    if (saving.busy) return;
+    checking.current?.abort();
+    const own = (checking.current = new AbortController());
+    const sent = latest.current;
+    begin();
+    setChecking(true);
     try {
-      await action();
+      const found = await json<Checked>(`/api/endpoints/${segment(record?.name ?? (sent.name || "unnamed"))}/check`, { method: "POST", body: sent, signal: own.signal });
+      // Only what was checked may be saved.
+      if (latest.current === sent && checking.current === own) setChecked(found);
     } catch (failure) {
-      if (isAbort(failure)) return;
-      setChecked(null);
-      setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure));
-      setMistakes(mistakesOf(failure));
+      if (checking.current === own && !own.signal.aborted && !isAbort(failure)) failed(failure);
     } finally {
-      setBusy(false);
+      if (checking.current === own) setChecking(false);
     }
   };
   const path = record ? `/api/endpoints/${segment(record.name)}` : "/api/endpoints";
-  const check = (): Promise<void> => attempt(async () => setChecked(await json<Checked>(`/api/endpoints/${segment(record?.name ?? (fields.name || "unnamed"))}/check`, { method: "POST", body: fields })));
-  const save = (): Promise<void> => attempt(async () => {
-    const saved = await json<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: fields });
-    draft.value = null;
-    onSaved(saved);
-  });
+  const save = (): void => {
+    begin();
+    saving.act(
+      async () => {
+        const saved = await json<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: latest.current });
+        draft.value = null;
+        reloadEndpoints();
+        return saved;
+      },
+      onSaved,
+      failed,
+    );
+  };
+  const busy = isChecking || saving.busy;
   return (
     <div class="columns">
-      <div class="stack">
+      {/* What is written while it is saved would be lost with the answer. */}
+      <div class="stack" inert={saving.busy}>
         {record === null && (
           <Field label={T.endpoints.name} hint={T.endpoints.nameHint}>
             {(id) => <input id={id} value={fields.name ?? ""} spellcheck={false} onInput={(event) => set({ name: event.currentTarget.value })} />}
@@ -90,7 +119,7 @@ function Form({ record, start, sources, onSaved }: { record: EndpointRecord | nu
         <ParameterList parameters={fields.parameters ?? []} onChange={(parameters) => set({ parameters })} />
       </div>
       <div class="stack">
-        <fieldset>
+        <fieldset disabled={saving.busy}>
           <legend>{T.endpoints.settings}</legend>
           <Toggle label={T.endpoints.sandbox} hint={T.endpoints.sandboxHint} value={fields.sandboxable ?? false} onChange={(sandboxable) => set({ sandboxable })} />
           <Toggle label={T.endpoints.redact} hint={T.endpoints.redactHint} value={fields.redact_pii ?? false} onChange={(redact_pii) => set({ redact_pii })} />
@@ -102,7 +131,7 @@ function Form({ record, start, sources, onSaved }: { record: EndpointRecord | nu
         {checked && <Findings checked={checked} />}
         <div class="actions">
           <button type="button" disabled={busy} onClick={() => void check()}>{T.endpoints.check}</button>
-          <button type="button" class="primary" disabled={busy || checked === null || checked.unchanged} onClick={() => void save()}>
+          <button type="button" class="primary" disabled={busy || checked === null || checked.unchanged} onClick={save}>
             {record ? T.endpoints.saveVersion : T.endpoints.saveNew}
           </button>
         </div>

@@ -1,5 +1,5 @@
 // Trying an endpoint as a caller would: its parameters as a form, its answer as table, chart and JSON.
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { isAbort, messageOf } from "../api/client";
 import type { EndpointInfo } from "../api/document";
 import { ParameterField } from "../explore/Sidebar";
@@ -27,16 +27,25 @@ export function Try({ name, info }: { name: string; info: EndpointInfo | undefin
   const [view, setView] = useState<View>("table");
   const [row, setRow] = useState<number | null>(null);
   const controller = useRef<AbortController | null>(null);
+  // The server stops a query that nobody waits for.
+  useEffect(() => () => controller.current?.abort(), []);
+  const results = useRef<HTMLElement>(null);
+  const close = (): void => {
+    setRow(null);
+    results.current?.querySelector<HTMLElement>(".table")?.focus();
+  };
   const start = async (): Promise<void> => {
     controller.current?.abort();
     const own = (controller.current = new AbortController());
     setRunning(true);
     setError(null);
     try {
-      setResult(await run(name, values, own.signal));
+      const found = await run(name, values, own.signal);
+      if (controller.current !== own || own.signal.aborted) return;
+      setResult(found);
       setRow(null);
     } catch (failure) {
-      if (!isAbort(failure)) {
+      if (controller.current === own && !isAbort(failure)) {
         setError(messageOf(failure));
         setResult(null);
       }
@@ -60,12 +69,12 @@ export function Try({ name, info }: { name: string; info: EndpointInfo | undefin
       {error && <Alert message={error} />}
       {result?.truncated && <Alert kind="warning" message={T.explore.truncated(String(result.rows))} />}
       {result && (
-        <section class="try-results" aria-label={T.explore.results}>
+        <section class="try-results" ref={results} aria-label={T.explore.results}>
           <Tabs label={T.explore.views} chosen={view} onChoose={setView} tabs={[{ name: "table", title: T.explore.table }, { name: "chart", title: T.explore.chart }, { name: "json", title: T.explore.json }]} />
           <div class="results-body">
             {result.rows === 0 && <Empty title={T.explore.noRows} />}
             {result.rows > 0 && view === "table" && <Table result={result} chosen={row} onChoose={setRow} />}
-            {result.rows > 0 && view === "table" && row !== null && <Detail result={result} row={row} onClose={() => setRow(null)} onMove={setRow} actions={{}} />}
+            {result.rows > 0 && view === "table" && row !== null && <Detail result={result} row={row} onClose={close} onMove={setRow} actions={{}} />}
             {result.rows > 0 && view === "chart" && <Chart result={result} />}
             {result.rows > 0 && view === "json" && <Json result={result} />}
           </div>

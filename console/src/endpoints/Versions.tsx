@@ -1,11 +1,12 @@
 // The versions of an endpoint: what each changed, and the way back.
 import { useState } from "preact/hooks";
 import { json, messageOf, segment, type Schemas } from "../api/client";
+import { reloadEndpoints } from "../api/document";
 import { Diff } from "../editor/Lazy";
 import { ago, time } from "../result/format";
 import { T } from "../text";
 import { Alert, Tabs } from "../ui/parts";
-import { useLoaded } from "../ui/load";
+import { useAction, useLoaded } from "../ui/load";
 import type { EndpointRecord } from "./Endpoints";
 
 type Version = Schemas["EndpointVersion"];
@@ -28,13 +29,21 @@ export function Versions({ record, onSaved }: { record: EndpointRecord; onSaved:
   const version = value?.find((one) => one.version === chosen);
   const isCurrent = chosen === record.version;
   const other = isCurrent || against === "before" ? value?.find((one) => one.version < chosen) : value?.find((one) => one.version === record.version);
+  const { busy, act } = useAction();
   const restore = (): void => {
-    json<EndpointRecord>(`${path}/${chosen}/restore`, { method: "POST" })
-      .then((restored) => {
+    setProblem(null);
+    act(
+      async () => {
+        const restored = await json<EndpointRecord>(`${path}/${chosen}/restore`, { method: "POST" });
+        reloadEndpoints();
+        return restored;
+      },
+      (restored) => {
         setChosen(restored.version);
         onSaved(restored);
-      })
-      .catch((failure: unknown) => setProblem(messageOf(failure)));
+      },
+      (failure) => setProblem(messageOf(failure)),
+    );
   };
   if (error) return <Alert message={error} />;
   return (
@@ -54,7 +63,7 @@ export function Versions({ record, onSaved }: { record: EndpointRecord; onSaved:
           <div class="actions">
             <Tabs label={T.endpoints.compare} chosen={against} onChoose={setAgainst} tabs={[{ name: "before", title: T.endpoints.compareBefore }, { name: "current", title: T.endpoints.compareCurrent }]} />
             <span class="spacer" />
-            <button type="button" class="primary" onClick={restore}>{T.endpoints.restore(chosen)}</button>
+            <button type="button" class="primary" disabled={busy} onClick={restore}>{T.endpoints.restore(chosen)}</button>
           </div>
         )}
         {problem && <Alert message={problem} />}

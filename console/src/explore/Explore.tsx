@@ -7,7 +7,7 @@ import { T } from "../text";
 import { Empty } from "../ui/parts";
 import { Histogram, Results } from "./Results";
 import * as live from "./live";
-import { begin, choose, Sidebar } from "./Sidebar";
+import { begin, choose, isUntouched, Sidebar } from "./Sidebar";
 import * as state from "./state";
 import { Toolbar } from "./Toolbar";
 
@@ -34,6 +34,8 @@ export function Explore() {
       choose((known.find((one) => (one.tables?.length ?? 0) > 0) ?? known[0])?.name ?? "");
     } else {
       state.keepAddress();
+      // Where the page was left before its first query began.
+      if (isUntouched() && state.result.value === null && !state.running.value) void begin(state.endpoint.value.tables?.[0], false);
     }
   }, [known, query.toString(), visits.value]);
   const ready = state.missing.value.length === 0;
@@ -60,9 +62,7 @@ export function Explore() {
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
   }, []);
-  useEffect(() => () => {
-    if (state.isLive.value) state.cancel();
-  }, []);
+  useEffect(() => state.leave, []);
 
   if (known?.length === 0) return <main class="page" tabIndex={-1}><Empty title={T.explore.noEndpoints}>{T.explore.noEndpointsHint}</Empty></main>;
   const onTable = (table: string): void => {

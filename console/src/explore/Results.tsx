@@ -1,7 +1,7 @@
 // The lower half of Explore: how the rows lie in time, the rows as table, chart or JSON, and one row as a tree.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { filterLql, filterSql, type Path } from "../query/path";
-import { count, toJson } from "../result/format";
+import { count, jsonOf } from "../result/format";
 import { variablesOf } from "../result/colours";
 import { Chart } from "../result/Chart";
 import { Detail } from "../result/Detail";
@@ -19,6 +19,8 @@ import * as state from "./state";
 const ORDER = ["info", "debug", "other", "warning", "error"];
 /** The most rows that are written as JSON into the page. */
 const MOST_JSON = 200;
+/** The most characters of that. */
+const MOST_JSON_LENGTH = 200_000;
 
 export function Histogram() {
   const bars = state.bars.value;
@@ -128,14 +130,11 @@ function Waiting() {
 }
 
 export function Json({ result }: { result: Result }) {
-  const shown = useMemo(() => {
-    const rows = Array.from({ length: Math.min(result.rows, MOST_JSON) }, (_, row) => Object.fromEntries(result.columns.map((column, at) => [column.name, toJson(result.cell(row, at), column.type)])));
-    return JSON.stringify(rows, null, 2);
-  }, [result]);
+  const shown = useMemo(() => jsonOf(result, MOST_JSON, MOST_JSON_LENGTH), [result]);
   return (
     <div class="json">
-      {result.rows > MOST_JSON && <p class="hint">{T.explore.firstRows(MOST_JSON)}</p>}
-      <pre tabIndex={0} aria-label={T.explore.json}>{shown}</pre>
+      {shown.isCut ? <p class="hint">{T.explore.firstCharacters(count(MOST_JSON_LENGTH))}</p> : shown.rows < result.rows && <p class="hint">{T.explore.firstRows(shown.rows)}</p>}
+      <pre tabIndex={0} aria-label={T.explore.json}>{shown.text}</pre>
     </div>
   );
 }

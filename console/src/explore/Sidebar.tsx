@@ -9,6 +9,9 @@ import { Alert, Field, styled } from "../ui/parts";
 import { columnsOf, statisticsOf, type TableStatistics } from "./fields";
 import * as state from "./state";
 
+/** The most fields of a table that are listed. */
+const MOST_FIELDS = 500;
+
 export function Sidebar({ onTable }: { onTable: (table: string) => void }) {
   const endpoint = state.endpoint.value;
   const times = state.bounds.value;
@@ -49,19 +52,24 @@ export function choose(name: string): void {
 
 /** Runs what is asked; the first time, with the columns of the table, which could not be known without the parameters. */
 async function ask(): Promise<void> {
+  await (isUntouched() ? begin(state.endpoint.value?.tables?.[0]) : state.start());
+}
+
+/** Whether the query is the one that a table begins with before its columns are known. */
+export function isUntouched(): boolean {
   const first = state.endpoint.value?.tables?.[0];
-  const isUntouched = first !== undefined && state.mode.value === "sql" && state.text.value === state.firstQuery(first, undefined);
-  await (isUntouched ? begin(first) : state.start());
+  return first !== undefined && state.mode.value === "sql" && state.text.value === state.firstQuery(first, undefined);
 }
 
 /** Begins with the newest rows of a table, by its columns. */
 export async function begin(table: string | undefined, asStep = true): Promise<void> {
-  const name = state.endpointName.value;
   state.text.value = table === undefined ? "" : state.firstQuery(table, state.tables.value.get(table));
   if (table === undefined || state.missing.value.length > 0) return state.start(asStep);
   if (!state.tables.value.has(table)) {
+    const isSame = state.unchanged();
     const columns = await state.columnsKnown(table);
-    if (state.endpointName.value !== name) return;
+    // What was written or begun meanwhile is what is wanted now.
+    if (!isSame()) return;
     state.text.value = state.firstQuery(table, columns.length > 0 ? columns : undefined);
   }
   await state.start(asStep);
@@ -100,13 +108,22 @@ function Table({ name, onTable }: { name: string; onTable: (table: string) => vo
   const wanted = state.missing.value.length === 0;
   useEffect(() => {
     if (!open || found || !wanted) return;
+    let isOpen = true;
+    const endpoint = state.endpointName.value;
     const read = async (): Promise<void> => {
       const parameters = state.asked();
-      const columns = await columnsOf(state.endpointName.value, parameters, name);
+      const columns = await columnsOf(endpoint, parameters, name);
+      if (!isOpen || state.endpointName.value !== endpoint) return;
       state.tables.value = new Map([...state.tables.value, [name, columns]]);
-      setFound(await statisticsOf(state.endpointName.value, parameters, name, columns));
+      const statistics = await statisticsOf(endpoint, parameters, name, columns);
+      if (!isOpen) return;
+      setFound(statistics);
+      setError(null);
     };
-    read().then(() => setError(null)).catch((failure: unknown) => setError(messageOf(failure)));
+    read().catch((failure: unknown) => isOpen && setError(messageOf(failure)));
+    return () => {
+      isOpen = false;
+    };
   }, [open, wanted]);
   const fields = found?.fields.filter((field) => field.path.toLowerCase().includes(filter.toLowerCase())).sort((a, b) => Number(b.filled > 0) - Number(a.filled > 0)) ?? [];
   return (
@@ -122,7 +139,7 @@ function Table({ name, onTable }: { name: string; onTable: (table: string) => vo
           <input class="small" type="search" placeholder={T.explore.findField} aria-label={T.explore.findField} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
           <p class="hint">{T.explore.sample(found.rows)}</p>
           <ul>
-            {fields.map((field) => (
+            {fields.slice(0, MOST_FIELDS).map((field) => (
               <li key={field.path}>
                 <details>
                   <summary>
@@ -138,6 +155,7 @@ function Table({ name, onTable }: { name: string; onTable: (table: string) => vo
               </li>
             ))}
           </ul>
+          {fields.length > MOST_FIELDS && <p class="hint">{T.explore.moreFields(fields.length - MOST_FIELDS)}</p>}
           {fields.length === 0 && <p class="hint">{T.explore.noField}</p>}
         </>
       )}

@@ -1,6 +1,6 @@
 // The choice of a time range: relative to now, or between two times, in UTC or in the zone of the browser.
-import { useState } from "preact/hooks";
-import { absolute, boundsOf, RELATIVE, type RangeText } from "../query/timeRange";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { absolute, boundsOf, parsed, RELATIVE, type RangeText } from "../query/timeRange";
 import { inUtc, setUtc, time } from "../result/format";
 import { T } from "../text";
 import { Alert, Field, Menu, Toggle } from "../ui/parts";
@@ -10,12 +10,6 @@ function labelOf(text: RangeText): string {
   if (relative) return relative.label;
   const found = boundsOf(text);
   return found ? `${time(found.start).slice(0, 19)} – ${time(found.end).slice(0, 19)}` : T.time.all;
-}
-
-/** A time as the input writes it, in the chosen zone. */
-function parsed(text: string): number {
-  const plain = text.trim().replace(" ", "T");
-  return Date.parse(inUtc.value && /^\d{4}-\d\d-\d\dT[\d:.]+$/.test(plain) ? `${plain}Z` : plain);
 }
 
 export function TimeRange({ value, onChange }: { value: RangeText; onChange: (value: RangeText) => void }) {
@@ -38,23 +32,38 @@ export function TimeRange({ value, onChange }: { value: RangeText; onChange: (va
 }
 
 function Absolute({ value, onChange }: { value: RangeText; onChange: (value: RangeText) => void }) {
-  const now = boundsOf(value) ?? { start: Date.now() - 86_400_000, end: Date.now() };
-  const [start, setStart] = useState(() => time(now.start).slice(0, 19));
-  const [end, setEnd] = useState(() => time(now.end).slice(0, 19));
+  const [range, setRange] = useState(() => boundsOf(value) ?? { start: Date.now() - 86_400_000, end: Date.now() });
   const [wrong, setWrong] = useState(false);
   const apply = (event: Event): void => {
     event.preventDefault();
-    const range = { start: parsed(start), end: parsed(end) };
     if (range.end > range.start) onChange(absolute(range));
     else setWrong(true);
   };
   return (
     <form onSubmit={apply}>
-      <Field label={T.time.from}>{(id) => <input id={id} value={start} onInput={(event) => setStart(event.currentTarget.value)} />}</Field>
-      <Field label={T.time.to}>{(id) => <input id={id} value={end} onInput={(event) => setEnd(event.currentTarget.value)} />}</Field>
+      <Moment label={T.time.from} value={range.start} onChange={(start) => setRange((range) => ({ ...range, start }))} />
+      <Moment label={T.time.to} value={range.end} onChange={(end) => setRange((range) => ({ ...range, end }))} />
       {wrong && <Alert message={T.time.wrong} />}
       <Toggle label={T.time.utc} value={inUtc.value} onChange={setUtc} />
       <button type="submit" class="primary">{T.time.apply}</button>
     </form>
   );
+}
+
+const written = (ms: number): string => time(ms).slice(0, 19);
+
+/** A time as text. Where another zone is chosen, by whichever button, the same time is written in that one. */
+function Moment({ label, value, onChange }: { label: string; value: number; onChange: (value: number) => void }) {
+  const [text, setText] = useState(() => written(value));
+  const zone = useRef(inUtc.value);
+  useLayoutEffect(() => {
+    if (zone.current === inUtc.value) return;
+    zone.current = inUtc.value;
+    if (!Number.isNaN(value)) setText(written(value));
+  }, [inUtc.value]);
+  const write = (text: string): void => {
+    setText(text);
+    onChange(parsed(text, inUtc.value));
+  };
+  return <Field label={label}>{(id) => <input id={id} value={text} onInput={(event) => write(event.currentTarget.value)} />}</Field>;
 }

@@ -1,5 +1,5 @@
 // What stands above the editor of Explore: the language, the time range, run and cancel, and what is done with the view.
-import { json, messageOf, segment, type Schemas } from "../api/client";
+import { isAbort, json, messageOf, segment, type Schemas } from "../api/client";
 import { isPrivate } from "../api/session";
 import { draft } from "../endpoints/draft";
 import { curl } from "../query/snippets";
@@ -32,7 +32,10 @@ function firstLql(table: string): string {
 export function Toolbar() {
   const modes: state.Mode[] = state.endpoint.value?.tables ? ["sql", "lql", "saved"] : ["saved"];
   const save = (format: string): void => {
-    download(state.endpointName.value, state.withText(state.asked()), format).catch((error: unknown) => (state.failure.value = messageOf(error)));
+    const isHere = state.here();
+    download(state.endpointName.value, state.withText(state.asked()), format).catch((error: unknown) => {
+      if (isHere() && !isAbort(error)) state.failure.value = messageOf(error);
+    });
   };
   return (
     <div class="toolbar">
@@ -87,20 +90,22 @@ export function Toolbar() {
 
 /** Begins an endpoint with the query: the granted tables of this one, and the statement over them. */
 async function keep(): Promise<void> {
+  const isHere = state.here();
+  const text = state.text.value;
   try {
     const from = await json<Schemas["Endpoint"]>(`/api/endpoints/${segment(state.endpointName.value)}`);
-    const query = overGrants(from.query ?? "", state.text.value);
+    if (!isHere()) return;
+    const query = overGrants(from.query ?? "", text);
     if (query === null) throw new Error(T.explore.cannotKeep);
     draft.value = { name: "", description: "", query, parameters: from.parameters, max_limit: 1000, cache_duration_seconds: 0, proactive_requerying_seconds: null, sandboxable: false, redact_pii: from.redact_pii };
     go(["endpoints", "new", "endpoint"]);
   } catch (error) {
-    state.failure.value = messageOf(error);
+    if (isHere() && !isAbort(error)) state.failure.value = messageOf(error);
   }
 }
 
 function open(address: string): void {
   const query = new URLSearchParams(address.split(/\?(.*)/s)[1] ?? "");
-  if (query.get("endpoint") !== state.endpointName.value) state.clear();
   state.take(query);
   void state.start();
 }

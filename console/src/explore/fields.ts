@@ -1,7 +1,7 @@
 // What is known of a granted table: its columns, and from a sample of its newest rows how often each field is filled and
 // what stands in it.
 import { run, type Parameters } from "../result/run";
-import { text } from "../result/format";
+import { fieldOf, text } from "../result/format";
 import { recordOf, type Field, type Result, type Type, type Value } from "../result/types";
 import { identifier } from "../query/sqlText";
 
@@ -38,14 +38,14 @@ export function statistics(result: Result): TableStatistics {
     const record = recordOf(type);
     if (record?.fields) {
       const inner = Array.isArray(value) ? (value[0] ?? null) : value;
-      for (const field of record.fields) visit(`${path}.${field.name}`, ((inner ?? {}) as Record<string, Value>)[field.name] ?? null, field.type);
+      for (const field of record.fields) visit(`${path}.${field.name}`, fieldOf(inner, field.name), field.type);
       return;
     }
     const known = found.get(path) ?? { path, type, filled: 0, examples: [], seen: new Set<string>() };
     found.set(path, known);
     if (value === null) return;
     known.filled += 1;
-    const shown = text(value, type).slice(0, 80);
+    const shown = text(value, type, 80);
     if (known.examples.length < EXAMPLES && !known.seen.has(shown)) {
       known.seen.add(shown);
       known.examples.push(shown);

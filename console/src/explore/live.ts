@@ -110,11 +110,13 @@ class Stream {
     this.reset();
     follow(source.endpoint, source.parameters, this.controller.signal, {
       opened: (isNew) => {
+        if (stream !== this) return;
         if (isNew) this.reset();
         phase.value = "live";
       },
-      events: (events) => this.take(events),
+      events: (events) => stream !== this || this.take(events),
       broken: () => {
+        if (stream !== this) return;
         this.isNew = false;
         phase.value = "broken";
       },

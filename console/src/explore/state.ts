@@ -1,7 +1,7 @@
 // The state of the page Explore: what is asked, what came of it. The address behind the # has all that is asked, so that a
 // link shows the same to whoever has a token.
 import { computed, signal } from "@preact/signals";
-import { Failure, isAbort, messageOf } from "../api/client";
+import { isAbort, messageOf } from "../api/client";
 import { type EndpointInfo, endpoints, timeBounds } from "../api/document";
 import type { Mistake } from "../editor/Editor";
 import { mistakesOf } from "../editor/mistakes";
@@ -48,6 +48,23 @@ export const missing = computed(() => endpoint.value?.parameters.filter((one) =>
 const FIRST_ROWS = 500;
 
 let controller: AbortController | null = null;
+/** How often something was asked for, ended or left. */
+let turn = 0;
+/** How often the page was left, or another endpoint chosen. */
+let visit = 0;
+
+/** Whether the page and its endpoint are still there: for what is told after an answer. */
+export function here(): () => boolean {
+  const before = visit;
+  return () => visit === before;
+}
+
+/** Whether all is as it is now: for what goes on after an answer. */
+export function unchanged(): () => boolean {
+  const now = (): unknown[] => [turn, endpointName.value, mode.value, text.value];
+  const before = now();
+  return () => now().every((one, at) => one === before[at]);
+}
 
 const asking = new Map<string, Promise<Field[]>>();
 
@@ -107,6 +124,8 @@ export const keepAddress = (asStep = false): void => rewrite(["explore"], query(
 export function take(from: URLSearchParams): boolean {
   const name = from.get("endpoint");
   if (name === null) return false;
+  // Rows and columns of another endpoint are none of this one.
+  if (name !== endpointName.value) clear();
   endpointName.value = name;
   parameters.value = Object.fromEntries([...from].filter(([key]) => key.startsWith("p.")).map(([key, value]) => [key.slice(2), value]));
   const wanted = from.get("mode");
@@ -131,6 +150,7 @@ export function firstQuery(table: string, columns: Field[] | undefined): string 
 export async function start(asStep = true): Promise<void> {
   if (missing.value.length > 0 || !endpoint.value) return;
   controller?.abort();
+  turn += 1;
   live.end();
   // New rows have no end in time: a range that has one is looked at as it is.
   if (range.value.includes("/")) isLive.value = false;
@@ -144,22 +164,25 @@ export async function start(asStep = true): Promise<void> {
   const now = Date.now();
   const base = asked(now);
   const bound = bounds.value ? boundsOf(range.value, now) : null;
-  const counting = mode.value;
+  // The editor, the range and the address may be others when the answer is there.
+  const ran = { endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) };
   try {
-    const found = await run(endpointName.value, withText(base), own.signal);
+    const found = await run(ran.endpoint, withText(base), own.signal);
     if (controller !== own) return;
     result.value = found;
     chosenRow.value = null;
-    remember({ endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) });
+    remember(ran);
     // Counted after the rows are there: a query that is refused is not refused twice.
-    const columns = counting === "sql" ? await columnsKnown(onlyTable(text.value)) : [];
-    const about = { endpoint: endpointName.value, parameters: base, text: text.value, range: bound, columns };
-    const counts = counting === "saved" ? null : await histogram({ ...about, mode: counting }, own.signal).catch(() => null);
+    const columns = ran.mode === "sql" ? await columnsKnown(onlyTable(ran.text)) : [];
+    if (controller !== own) return;
+    const about = { endpoint: ran.endpoint, parameters: base, text: ran.text, range: bound, columns };
+    const counts = ran.mode === "saved" ? null : await histogram({ ...about, mode: ran.mode }, own.signal).catch(() => null);
     if (controller === own) bars.value = counts;
   } catch (error) {
     if (controller !== own || isAbort(error)) return;
     failure.value = messageOf(error);
-    mistakes.value = error instanceof Failure ? mistakesOf(error) : [];
+    // Places in another text would be wrong ones.
+    mistakes.value = ran.text === text.value ? mistakesOf(error) : [];
     bars.value = null;
   } finally {
     if (controller === own) running.value = false;
@@ -169,7 +192,9 @@ export async function start(asStep = true): Promise<void> {
 /** Asks how many rows the query matches over time, in place of the rows. */
 export async function countOverTime(): Promise<void> {
   if (mode.value === "saved") return;
+  const isSame = unchanged();
   const columns = mode.value === "sql" ? await columnsKnown(onlyTable(text.value)) : [];
+  if (!isSame()) return;
   const statement = overTime({ mode: mode.value, text: text.value, range: bounds.value ? boundsOf(range.value, Date.now()) : null, columns });
   if (statement === null) return;
   text.value = statement;
@@ -195,11 +220,13 @@ export function askedLive(): Parameters {
 async function liveColumns(signal: AbortSignal): Promise<{ columns: Field[]; hints: Field[] }> {
   const name = endpointName.value;
   const own = asked();
+  const table = (mode.value === "sql" && onlyTable(text.value)) || namedTable.value;
   if (mode.value === "sql") {
     const found = await run(name, { ...own, sql: around(followed(text.value).sql, "FALSE") }, signal).catch(() => null);
     if (found) return { columns: found.columns, hints: [] };
+    // Another endpoint may have been chosen, which has other columns.
+    if (signal.aborted) return { columns: [], hints: [] };
   }
-  const table = (mode.value === "sql" && onlyTable(text.value)) || namedTable.value;
   return { columns: [], hints: await columnsKnown(table) };
 }
 
@@ -208,10 +235,11 @@ async function startLive(own: AbortController): Promise<void> {
   live.phase.value = "connecting";
   const parameters = askedLive();
   const source = { endpoint: endpointName.value, parameters };
+  const ran = { endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) };
   const known = await liveColumns(own.signal);
   if (controller !== own) return;
   running.value = false;
-  remember({ endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) });
+  remember(ran);
   let isFirst = true;
   live.begin({
     ...source,
@@ -227,7 +255,7 @@ async function startLive(own: AbortController): Promise<void> {
       keepAddress();
       if (error === null) return;
       failure.value = messageOf(error);
-      mistakes.value = error instanceof Failure ? mistakesOf(error) : [];
+      mistakes.value = ran.text === text.value ? mistakesOf(error) : [];
     },
   });
 }
@@ -248,9 +276,17 @@ export function setLive(value: boolean): void {
 export function cancel(): void {
   controller?.abort();
   controller = null;
+  turn += 1;
   running.value = false;
   live.end();
   isLive.value = false;
+}
+
+/** The page is left: nothing of it goes on that would change the address or follow rows. What runs may end. */
+export function leave(): void {
+  turn += 1;
+  visit += 1;
+  if (isLive.value) cancel();
 }
 
 /** Narrows the view to a range of time. */
@@ -264,6 +300,7 @@ export function zoom(from: number, to: number): void {
 /** Forgets what is shown, where another endpoint is chosen or the session has ended. */
 export function clear(): void {
   cancel();
+  visit += 1;
   result.value = null;
   failure.value = null;
   mistakes.value = [];

@@ -1,4 +1,5 @@
 // Severities: which field of a record holds one, and the colour that stands for it everywhere.
+import { fieldOf } from "../result/format";
 import { recordOf, type Field, type Type, type Value } from "../result/types";
 import type { Path, Step } from "./path";
 
@@ -39,7 +40,7 @@ export function valueAt(value: Value, steps: Step[]): Value {
   return steps.reduce<Value>((at, step) => {
     if (at === null || typeof at !== "object") return null;
     if ("element" in step) return Array.isArray(at) ? (at[step.element] ?? null) : null;
-    return Array.isArray(at) ? null : (at[step.field] ?? null);
+    return Array.isArray(at) ? null : fieldOf(at, step.field);
   }, value);
 }
 

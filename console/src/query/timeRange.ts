@@ -22,6 +22,14 @@ export function boundsOf(text: RangeText, now = Date.now()): Range | null {
   return start !== undefined && end !== undefined && end > start ? { start, end } : null;
 }
 
+/** A time that is written by hand, in UTC or in the zone of the browser; NaN where it is none. */
+export function parsed(text: string, utc: boolean): number {
+  const plain = text.trim().replace(" ", "T");
+  // JavaScript takes a day without a time for one in UTC.
+  const whole = /^\d{4}-\d\d-\d\d$/.test(plain) ? `${plain}T00:00:00` : plain;
+  return Date.parse(utc && /^\d{4}-\d\d-\d\dT[\d:.]+$/.test(whole) ? `${whole}Z` : whole);
+}
+
 export function absolute({ start, end }: Range): RangeText {
   return `${new Date(start).toISOString()}/${new Date(end).toISOString()}`;
 }

@@ -12,6 +12,8 @@ type Kind = "line" | "bars" | "stacked";
 /** The most series and categories that are drawn. */
 const MOST = 12;
 const MOST_CATEGORIES = 40;
+/** The most characters of the name of one. */
+const MOST_CHARACTERS = 200;
 
 interface Prepared {
   times: number[];
@@ -61,7 +63,7 @@ function overTime(result: Result): Prepared | null {
   const variables = variablesOf(drawn);
   const steps = times.slice(1).map((one, index) => one - (times[index] as number));
   const width = steps.length > 0 ? Math.min(...steps) : undefined;
-  return { times, width, left: names.length - drawn.length, series: drawn.map((name, at) => ({ name, variable: variables[at] as string, values: times.map((one) => byName.get(name)?.get(one) ?? null) })) };
+  return { times, width, left: names.length - drawn.length, series: drawn.map((name, at) => ({ name: name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS)}…` : name, variable: variables[at] as string, values: times.map((one) => byName.get(name)?.get(one) ?? null) })) };
 }
 
 /** A chart of a result. `onCount` asks for one that has a chart, where this one has none. */
@@ -98,7 +100,7 @@ function Categories({ result }: { result: Result }) {
   const number = numbers.find((one) => one !== name) as number;
   const rows = Array.from({ length: Math.min(result.rows, MOST_CATEGORIES) }, (_, row) => {
     const column = result.columns[name];
-    return { name: column ? text(result.cell(row, name), column.type) || "NULL" : "", value: Number(result.cell(row, number) ?? 0) };
+    return { name: column ? text(result.cell(row, name), column.type, MOST_CHARACTERS) || "NULL" : "", value: Number(result.cell(row, number) ?? 0) };
   });
   const most = Math.max(...rows.map((row) => Math.abs(row.value)), Number.MIN_VALUE);
   const variables = variablesOf(rows.map((row) => row.name));

@@ -1,11 +1,15 @@
 // One row as a tree of its values, with what can be done with each of them.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { dotted, type Path, sqlPath } from "../query/path";
 import { T } from "../text";
 import { Icon } from "../ui/Icon";
 import { copyText, CopyButton } from "../ui/parts";
-import { text, toJson } from "./format";
+import { fieldOf, inUtc, text, toJson } from "./format";
 import { recordOf, type Result, type Type, type Value } from "./types";
+
+/** The most characters of a value that are in the page, and how many values of a list or record are shown at a time. */
+const MOST_CHARACTERS = 10_000;
+const AT_A_TIME = 200;
 
 export interface Actions {
   /** Adds a condition to the query; absent where there is no query to add to. */
@@ -53,7 +57,7 @@ function Node({ name, value, type, path, nulls, actions }: NodeProps) {
   if (type.kind === "list" && record && Array.isArray(value) && value.length === 1) {
     return <Branch name={name} entries={fieldsOf(value[0] ?? null, record, { ...path, steps: [...path.steps, { element: 0, ofRecords: true }] })} nulls={nulls} actions={actions} />;
   }
-  if (type.kind === "record" && value !== null) return <Branch name={name} entries={fieldsOf(value, type, path)} nulls={nulls} actions={actions} />;
+  if (type.kind === "record" && typeof value === "object" && value !== null) return <Branch name={name} entries={fieldsOf(value, type, path)} nulls={nulls} actions={actions} />;
   if (type.kind === "list" && Array.isArray(value) && type.item) {
     const item = type.item;
     const entries = value.map((one, at) => ({ name: `[${at}]`, value: one, type: item, path: { ...path, steps: [...path.steps, { element: at, ofRecords: record !== null }] } }));
@@ -65,28 +69,31 @@ function Node({ name, value, type, path, nulls, actions }: NodeProps) {
 type Entry = Pick<NodeProps, "name" | "value" | "type" | "path">;
 
 function fieldsOf(value: Value, type: Type, path: Path): Entry[] {
-  const values = (value ?? {}) as Record<string, Value>;
-  return (type.fields ?? []).map((field) => ({ name: field.name, value: values[field.name] ?? null, type: field.type, path: { ...path, steps: [...path.steps, { field: field.name }] } }));
+  return (type.fields ?? []).map((field) => ({ name: field.name, value: fieldOf(value, field.name), type: field.type, path: { ...path, steps: [...path.steps, { field: field.name }] } }));
 }
 
 function Branch({ name, entries, nulls, actions }: { name: string; entries: Entry[]; nulls: boolean; actions: Actions }) {
+  const [most, setMost] = useState(AT_A_TIME);
+  const shown = nulls ? entries : entries.filter((entry) => entry.value !== null);
   return (
     <details open class="branch">
       <summary>{name}</summary>
-      {entries.map((entry) => (
+      {shown.slice(0, most).map((entry) => (
         <Node key={entry.name} {...entry} nulls={nulls} actions={actions} />
       ))}
+      {shown.length > most && <button type="button" class="small" onClick={() => setMost(most + AT_A_TIME)}>{T.detail.more(Math.min(AT_A_TIME, shown.length - most))}</button>}
     </details>
   );
 }
 
 function Leaf({ name, value, type, path, actions }: Omit<NodeProps, "nulls">) {
-  const shown = value === null ? "NULL" : text(value, type);
+  const whole = useMemo(() => (value === null ? "NULL" : text(value, type)), [value, type, inUtc.value]);
   const named = dotted(path);
   return (
     <div class="leaf">
       <span class="leaf-name" title={`${named} ${type.name}`}>{name}</span>
-      <span class={`leaf-value kind-${type.kind} ${value === null ? "null" : ""}`}>{shown}</span>
+      <span class={`leaf-value kind-${type.kind} ${value === null ? "null" : ""}`}>{whole.slice(0, MOST_CHARACTERS)}</span>
+      {whole.length > MOST_CHARACTERS && <span class="hint">{T.detail.cut(whole.length - MOST_CHARACTERS)}</span>}
       <span class="leaf-actions">
         {actions.filter && (
           <>
@@ -95,7 +102,7 @@ function Leaf({ name, value, type, path, actions }: Omit<NodeProps, "nulls">) {
           </>
         )}
         <button type="button" title={T.detail.copyPath} aria-label={T.detail.copyPathOf(named)} onClick={() => void copyText(sqlPath(path))}>{"{}"}</button>
-        <button type="button" title={T.detail.copyValue} aria-label={T.detail.copyValueOf(named)} onClick={() => void copyText(shown)}><Icon name="copy" /></button>
+        <button type="button" title={T.detail.copyValue} aria-label={T.detail.copyValueOf(named)} onClick={() => void copyText(whole)}><Icon name="copy" /></button>
       </span>
     </div>
   );

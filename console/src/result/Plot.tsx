@@ -46,8 +46,8 @@ export default function Plot({ options, label }: { options: PlotOptions; label: 
       <div ref={(host) => { element.current = host; styled({ height: `${options.height}px` })(host); }} />
       <figcaption>
         {at !== null && times[at] !== undefined && <span class="plot-time">{time(times[at] as number)}</span>}
-        {series.slice(0, 12).map((one) => (
-          <span key={one.name} class="legend">
+        {series.slice(0, 12).map((one, place) => (
+          <span key={place} class="legend">
             <i ref={styled({ background: `var(${one.variable})` })} />
             {one.name}
             {at !== null && <b>{format(one.values[at] ?? 0)}</b>}

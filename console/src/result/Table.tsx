@@ -4,24 +4,56 @@ import { useEffect, useLayoutEffect, useMemo, useReducer, useRef } from "preact/
 import { severityOf, severityPath, valueAt } from "../query/severity";
 import { T } from "../text";
 import { styled } from "../ui/parts";
-import { text } from "./format";
+import { inUtc, text } from "./format";
 import { numberOf, type Field, type Result } from "./types";
 
 const ROW = 27;
 /** How many rows decide how wide a column is. */
 const SAMPLE = 60;
+/** The widest column, in characters. */
+const WIDEST = 110;
+/** The most characters of a value that are in the page. */
+const MOST_CHARACTERS = 600;
+/** How many rows are kept as they are drawn. */
+const MOST_DRAWN = 500;
 
 function widths(result: Result): string {
   const last = result.columns.length - 1;
   return result.columns
     .map((column, at) => {
       let longest = column.name.length + 1;
-      for (let row = 0; row < Math.min(result.rows, SAMPLE); row += 1) longest = Math.max(longest, text(result.cell(row, at), column.type).length);
-      const wide = Math.min(longest, column.name === "event_message" ? 110 : 60);
+      for (let row = 0; row < Math.min(result.rows, SAMPLE); row += 1) longest = Math.max(longest, text(result.cell(row, at), column.type, WIDEST).length);
+      const wide = Math.min(longest, column.name === "event_message" ? WIDEST : 60);
       const size = `calc(${Math.max(5, wide)}ch + 22px)`;
       return at === last || column.name === "event_message" ? `minmax(${size}, 1fr)` : size;
     })
     .join(" ");
+}
+
+/** A row as it is drawn. */
+interface Drawn {
+  level: string;
+  /** Null for NULL. */
+  cells: (string | null)[];
+}
+
+/** Makes rows as they are drawn, once each: a value is read from the answer and written whenever it is asked for. */
+function drawer(result: Result): (row: number) => Drawn {
+  const severity = severityPath(result.columns);
+  const severityAt = severity ? result.columns.findIndex((column) => column.name === severity.column) : -1;
+  const known = new Map<number, Drawn>();
+  return (row) => {
+    const before = known.get(row);
+    if (before) return before;
+    const values = result.columns.map((_, at) => result.cell(row, at));
+    const drawn = {
+      level: severity && severityAt >= 0 ? severityOf(valueAt(values[severityAt] ?? null, severity.steps)) : "none",
+      cells: result.columns.map((column, at) => (values[at] === null || values[at] === undefined ? null : text(values[at], column.type, MOST_CHARACTERS))),
+    };
+    if (known.size >= MOST_DRAWN) known.clear();
+    known.set(row, drawn);
+    return drawn;
+  };
 }
 
 const isNumber = (column: Field): boolean => column.type.kind === "number";
@@ -32,8 +64,7 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
   const [, redraw] = useReducer((turn: number) => turn + 1, 0);
   // Where rows keep coming, the first ones decide how wide the columns are, so that they stand still.
   const template = useMemo(() => widths(result), [result.newest === undefined ? result : result.columns, Math.min(result.rows, SAMPLE)]);
-  const severity = useMemo(() => severityPath(result.columns), [result.columns]);
-  const severityAt = severity ? result.columns.findIndex((column) => column.name === severity.column) : -1;
+  const drawn = useMemo(() => drawer(result), [result, inUtc.value]);
   const virtual = useRef<Virtualizer<HTMLDivElement, HTMLDivElement> | null>(null);
   const options = {
     count: result.rows,
@@ -78,12 +109,12 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
           ))}
         </div>
         {virtual.current.getVirtualItems().map(({ index, start }) => (
-          <div key={numberOf(result, index)} id={`row-${numberOf(result, index)}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`table-row level-${severityAt >= 0 && severity ? severityOf(valueAt(result.cell(index, severityAt), severity.steps)) : "none"}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
+          <div key={numberOf(result, index)} id={`row-${numberOf(result, index)}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`table-row level-${drawn(index).level}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
             {result.columns.map((column, at) => {
-              const value = result.cell(index, at);
+              const value = drawn(index).cells[at] ?? null;
               return (
                 <div key={at} role="gridcell" class={`${isNumber(column) ? "number" : ""} ${value === null ? "null" : ""} kind-${column.type.kind}`}>
-                  {value === null ? "NULL" : text(value, column.type).slice(0, 600)}
+                  {value ?? "NULL"}
                 </div>
               );
             })}

@@ -1,5 +1,6 @@
 // Reads answers in Arrow. JSON would lose what the console needs: the types of columns, and integers beyond 2^53.
 import { type DataType, tableFromIPC } from "@uwdata/flechette";
+import { fieldOf as fieldOfRow } from "./format";
 import type { Field, Type, Value } from "./types";
 
 interface Loose {
@@ -91,8 +92,8 @@ export function readArrow(bytes: ArrayBuffer): Columns {
 export function readRows(rows: unknown): Columns {
   const list = (Array.isArray(rows) ? rows : [rows]).map((row) => (typeof row === "object" && row !== null && !Array.isArray(row) ? (row as Record<string, Value>) : { value: row as Value }));
   const names = [...new Set(list.slice(0, 1000).flatMap((row) => Object.keys(row)))];
-  const columns = names.map((name) => ({ name, type: guessed(list.map((row) => row[name] ?? null).find((value) => value !== null) ?? null) }));
-  return { columns, rows: list.length, cell: (row, column) => list[row]?.[names[column] ?? ""] ?? null };
+  const columns = names.map((name) => ({ name, type: guessed(list.map((row) => fieldOfRow(row, name)).find((value) => value !== null) ?? null) }));
+  return { columns, rows: list.length, cell: (row, column) => fieldOfRow(list[row] ?? {}, names[column] ?? "") };
 }
 
 /** The name of the type of a null of JSON, which may be any. */

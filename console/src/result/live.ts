@@ -1,6 +1,7 @@
 // The rows of a query that is followed: the newest ones, as many as the page holds. They come as JSON, without types; those that
 // are known of the query are used, and what they lack is taken from the values.
 import { guessed, UNKNOWN } from "./arrow";
+import { fieldOf } from "./format";
 import type { Field, Result, Type, Value } from "./types";
 
 /** The most rows that are held, and the most characters of their JSON. */
@@ -56,7 +57,7 @@ export class LiveRows {
     const columns = this.columns;
     const cell = (row: number, column: number): Value => {
       const field = columns[column];
-      return field ? typed(of(rows[rows.length - 1 - row]?.values ?? {}, field.name), field.type) : null;
+      return field ? typed(fieldOf(rows[rows.length - 1 - row]?.values ?? {}, field.name), field.type) : null;
     };
     return { columns, rows: rows.length, newest: this.seen - 1, cell, truncated: false, bytes: this.length, milliseconds: 0, cost: null, notes: [] };
   }
@@ -65,9 +66,6 @@ export class LiveRows {
     for (const [name, value] of Object.entries(values)) this.columns = joined(this.columns, name, value, this.hints);
   }
 }
-
-/** The value of a field. Names come from logs: what all objects have by them (`constructor`) is none. */
-const of = (values: Record<string, Value>, name: string): Value => (Object.hasOwn(values, name) ? (values[name] ?? null) : null);
 
 /** The fields with what a value has beyond them; the same list where that is nothing. */
 function joined(fields: Field[], name: string, value: Value, hints: Field[] = []): Field[] {
@@ -125,7 +123,7 @@ function typed(value: Value, type: Type): Value {
     case "list":
       return (value as Value[]).map((one) => typed(one, type.item as Type));
     case "record":
-      return Object.fromEntries((type.fields ?? []).map((field) => [field.name, typed(of(value as Record<string, Value>, field.name), field.type)]));
+      return Object.fromEntries((type.fields ?? []).map((field) => [field.name, typed(fieldOf(value, field.name), field.type)]));
     case "text":
       return typeof value === "object" ? JSON.stringify(value) : value;
     default:

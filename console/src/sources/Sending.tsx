@@ -37,7 +37,7 @@ export function Sending({ name, onSent }: { name: string; onSent: () => void }) 
   return (
     <div class="stack">
       <div class="actions">
-        <button type="button" class="primary" onClick={() => void test()}>{T.sources.test}</button>
+        <button type="button" class="primary" disabled={state?.kind === "warning"} onClick={() => void test()}>{T.sources.test}</button>
         <span class="hint">{T.sources.testHint}</span>
       </div>
       {state && <Alert kind={state.kind} message={state.text} />}

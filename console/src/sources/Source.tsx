@@ -5,9 +5,12 @@ import { address, go } from "../route";
 import { ago, bytes, count, time } from "../result/format";
 import { T } from "../text";
 import { Alert, Dialog, Field, Page, Tabs, styled } from "../ui/parts";
-import { useLoaded } from "../ui/load";
+import { useAction, useLoaded } from "../ui/load";
 import { Sending } from "./Sending";
 import { retention, type SourceRecord } from "./Sources";
+
+/** The most fields that are listed. */
+const MOST_FIELDS = 1000;
 
 type Tab = "fields" | "sending" | "settings";
 
@@ -79,7 +82,7 @@ function Fields({ path }: { path: string }) {
             </tr>
           </thead>
           <tbody>
-            {shown.slice(0, 1000).map(([name, type]) => {
+            {shown.slice(0, MOST_FIELDS).map(([name, type]) => {
               const found = value.rates.fields[name];
               const share = found === undefined || value.rates.counted_rows === 0 ? null : (100 * found) / value.rates.counted_rows;
               return (
@@ -100,6 +103,7 @@ function Fields({ path }: { path: string }) {
           </tbody>
         </table>
       </div>
+      {shown.length > MOST_FIELDS && <p class="hint">{T.explore.moreFields(shown.length - MOST_FIELDS)}</p>}
     </div>
   );
 }
@@ -109,25 +113,29 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
   const [days, setDays] = useState(source.retention_days === null || source.retention_days === undefined ? "" : String(source.retention_days));
   const [message, setMessage] = useState<{ text: string; kind: "done" | "error" } | null>(null);
   const [removing, setRemoving] = useState(false);
+  const { busy, act } = useAction();
   const fail = (failure: unknown): void => setMessage({ text: messageOf(failure), kind: "error" });
   const save = (event: Event): void => {
     event.preventDefault();
     const body: Schemas["SourceFields"] = { name, retention_days: days === "" ? null : Number(days) };
-    json<SourceRecord>(`/api/sources/${source.id}`, { method: "PUT", body })
-      .then((saved) => {
+    act(
+      () => json<SourceRecord>(`/api/sources/${source.id}`, { method: "PUT", body }),
+      (saved) => {
         setMessage({ text: T.sources.settingsSaved, kind: "done" });
         onSaved(saved);
-      })
-      .catch(fail);
+      },
+      fail,
+    );
   };
-  const remove = (): void => {
-    json(`/api/sources/${source.id}`, { method: "DELETE" })
-      .then(() => go(["sources"]))
-      .catch((failure: unknown) => {
+  const remove = (): void =>
+    act(
+      () => json(`/api/sources/${source.id}`, { method: "DELETE" }),
+      () => go(["sources"]),
+      (failure) => {
         setRemoving(false);
         fail(failure);
-      });
-  };
+      },
+    );
   return (
     <form class="card" onSubmit={save}>
       <div class="grid">
@@ -136,7 +144,7 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
       </div>
       {message && <Alert message={message.text} kind={message.kind} />}
       <div class="actions">
-        <button type="submit" class="primary">{T.common.save}</button>
+        <button type="submit" class="primary" disabled={busy}>{T.common.save}</button>
         <span class="spacer" />
         <button type="button" class="danger" onClick={() => setRemoving(true)}>{T.sources.remove}</button>
       </div>
@@ -144,7 +152,7 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
         <Dialog title={T.sources.removeTitle(source.name)} onClose={() => setRemoving(false)}>
           <p>{T.sources.removeText(count(source.rows ?? 0))}</p>
           <div class="actions">
-            <button type="button" class="danger" onClick={remove}>{T.sources.remove}</button>
+            <button type="button" class="danger" disabled={busy} onClick={remove}>{T.sources.remove}</button>
             <button type="button" onClick={() => setRemoving(false)}>{T.common.cancel}</button>
           </div>
         </Dialog>

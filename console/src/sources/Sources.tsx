@@ -5,7 +5,7 @@ import { address, go, route } from "../route";
 import { ago, bytes, count } from "../result/format";
 import { T } from "../text";
 import { Alert, Dialog, Empty, Field, Page } from "../ui/parts";
-import { useLoaded } from "../ui/load";
+import { useAction, useLoaded } from "../ui/load";
 import { Source } from "./Source";
 
 export type SourceRecord = Schemas["Source"];
@@ -81,11 +81,10 @@ export function retention(source: SourceRecord): string {
 function Create({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [error, setError] = useState<string | null>(null);
+  const { busy, act } = useAction();
   const create = (event: Event): void => {
     event.preventDefault();
-    json<SourceRecord>("/api/sources", { method: "POST", body: { name } })
-      .then((source) => go(["sources", source.name]))
-      .catch((failure: unknown) => setError(messageOf(failure)));
+    act(() => json<SourceRecord>("/api/sources", { method: "POST", body: { name } }), (source) => go(["sources", source.name]), (failure) => setError(messageOf(failure)));
   };
   return (
     <Dialog title={T.sources.create} onClose={onClose}>
@@ -93,7 +92,7 @@ function Create({ onClose }: { onClose: () => void }) {
         <Field label={T.sources.name} hint={T.sources.nameHint}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
         {error && <Alert message={error} />}
         <div class="actions">
-          <button type="submit" class="primary" disabled={name === ""}>{T.sources.create}</button>
+          <button type="submit" class="primary" disabled={busy || name === ""}>{T.sources.create}</button>
           <button type="button" onClick={onClose}>{T.common.cancel}</button>
         </div>
       </form>

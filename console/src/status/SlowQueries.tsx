@@ -19,7 +19,7 @@ export function SlowQueries() {
       {error && <Alert message={error} />}
       {value?.length === 0 && <Empty title={T.status.noSlow} />}
       {value && value.length > 0 && (
-        <div class="list-frame tall" tabIndex={0}>
+        <div class="list-frame tall" tabIndex={0} role="group" aria-label={T.status.slow}>
           <table class="list">
             <thead>
               <tr>

@@ -7,6 +7,7 @@ import Plot from "../result/Plot";
 import type { Series } from "../result/plot";
 import { T } from "../text";
 import { Alert, Page, styled } from "../ui/parts";
+import { LONGEST } from "../ui/load";
 import { parse, quantile, type Sample, sum } from "./metrics";
 import { FiringAlerts } from "./FiringAlerts";
 import { SlowQueries } from "./SlowQueries";
@@ -63,12 +64,20 @@ export default function Status() {
   useEffect(() => {
     const controller = new AbortController();
     let last: { time: number; samples: Sample[] } | null = null;
+    let isAsking = false;
     const ask = async (): Promise<void> => {
+      // One at a time: figures of an older answer after those of a newer one would be wrong.
+      if (isAsking) return;
+      isAsking = true;
+      const signal = AbortSignal.any([controller.signal, AbortSignal.timeout(LONGEST)]);
       try {
         // What is not ready has the status 503 and says why.
-        const answer = await fetch("/ready", { signal: controller.signal, cache: "no-store", credentials: "omit" });
-        setReady((await answer.json()) as Ready);
-        const text = await (await send("/metrics", { signal: controller.signal })).text();
+        const answer = await fetch("/ready", { signal, cache: "no-store", credentials: "omit" });
+        const said = (await answer.json()) as Ready;
+        if (controller.signal.aborted) return;
+        setReady(said);
+        const text = await (await send("/metrics", { signal })).text();
+        if (controller.signal.aborted) return;
         const next = { time: Date.now(), samples: parse(text) };
         const before = last;
         last = next;
@@ -77,6 +86,8 @@ export default function Status() {
         setError(null);
       } catch (failure) {
         if (!isAbort(failure)) setError(messageOf(failure));
+      } finally {
+        isAsking = false;
       }
     };
     void ask();

@@ -4,7 +4,7 @@ import { Failure, json, messageOf, type Schemas } from "../api/client";
 import { endpoints } from "../api/document";
 import { T } from "../text";
 import { Alert, Dialog, Field, Toggle } from "../ui/parts";
-import { useLoaded } from "../ui/load";
+import { useAction, useLoaded } from "../ui/load";
 import type { MadeToken } from "./Tokens";
 import { inWords } from "./words";
 
@@ -22,6 +22,7 @@ export function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (to
   const [days, setDays] = useState("");
   const [rows, setRows] = useState("");
   const [error, setError] = useState<string | null>(null);
+  const { busy, act } = useAction();
 
   const id = (list: { id: string; name: string }[] | null | undefined, name: string): string => (/\s/.test(name) ? (list?.find((one) => one.name === name)?.id ?? name) : name);
   const chosenSource = source || sources.value?.[0]?.name || "";
@@ -36,13 +37,12 @@ export function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (to
     const body: Schemas["NewAccessToken"] = { description, scopes: scopes.join(" "), pinned: Object.keys(pinned).length > 0 ? pinned : null };
     if (days !== "") body.expires_at = new Date(Date.now() + Number(days) * 86_400_000).toISOString();
     if (rows !== "") body.limits = { rows: Number(rows) } as Schemas["NewAccessToken"]["limits"];
-    json<MadeToken>("/api/access-tokens", { method: "POST", body })
-      .then(onMade)
-      .catch((failure: unknown) => setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure)));
+    setError(null);
+    act(() => json<MadeToken>("/api/access-tokens", { method: "POST", body }), onMade, (failure) => setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure)));
   };
 
   return (
-    <Dialog title={T.tokens.create} onClose={onClose}>
+    <Dialog title={T.tokens.create} onClose={onClose} busy={busy}>
       <form class="stack" onSubmit={make}>
         <Field label={T.tokens.description} hint={T.tokens.descriptionHint}>{(field) => <input id={field} value={description} onInput={(event) => setDescription(event.currentTarget.value)} />}</Field>
         <Toggle label={T.tokens.manage} hint={T.tokens.manageHint} value={manage} onChange={setManage} />
@@ -75,8 +75,8 @@ export function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (to
         </div>
         {error && <Alert message={error} />}
         <div class="actions">
-          <button type="submit" class="primary" disabled={scopes.length === 0}>{T.tokens.make}</button>
-          <button type="button" onClick={onClose}>{T.common.cancel}</button>
+          <button type="submit" class="primary" disabled={busy || scopes.length === 0}>{T.tokens.make}</button>
+          <button type="button" disabled={busy} onClick={onClose}>{T.common.cancel}</button>
         </div>
       </form>
     </Dialog>

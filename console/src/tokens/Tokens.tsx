@@ -5,7 +5,7 @@ import { access } from "../api/session";
 import { ago } from "../result/format";
 import { T } from "../text";
 import { Alert, CopyButton, Dialog, Empty, Page } from "../ui/parts";
-import { useLoaded } from "../ui/load";
+import { useAction, useLoaded } from "../ui/load";
 import { NewToken } from "./NewToken";
 import { inWords } from "./words";
 
@@ -79,16 +79,15 @@ export default function Tokens() {
 
 function Revoke({ token, onClose, onDone }: { token: TokenRecord; onClose: () => void; onDone: () => void }) {
   const [error, setError] = useState<string | null>(null);
-  const revoke = (): void => {
-    json(`/api/access-tokens/${token.id}`, { method: "DELETE" }).then(onDone).catch((failure: unknown) => setError(messageOf(failure)));
-  };
+  const { busy, act } = useAction();
+  const revoke = (): void => act(() => json(`/api/access-tokens/${token.id}`, { method: "DELETE" }), onDone, (failure) => setError(messageOf(failure)));
   return (
-    <Dialog title={T.tokens.revokeTitle(token.description || token.id)} onClose={onClose}>
+    <Dialog title={T.tokens.revokeTitle(token.description || token.id)} onClose={onClose} busy={busy}>
       <p>{T.tokens.revokeText}</p>
       {token.id === access.value?.id && <Alert kind="warning" message={T.tokens.own} />}
       {error && <Alert message={error} />}
       <div class="actions">
-        <button type="button" class="danger" onClick={revoke}>{T.tokens.revoke}</button>
+        <button type="button" class="danger" disabled={busy} onClick={revoke}>{T.tokens.revoke}</button>
         <button type="button" onClick={onClose}>{T.common.cancel}</button>
       </div>
     </Dialog>

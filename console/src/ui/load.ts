@@ -2,6 +2,9 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { isAbort, messageOf } from "../api/client";
 
+/** How long one answer may take, in milliseconds, where it is asked for again and again. */
+export const LONGEST = 60_000;
+
 export interface Loaded<Value> {
   value: Value | null;
   error: string | null;
@@ -18,15 +21,23 @@ export function useLoaded<Value>(read: (signal: AbortSignal) => Promise<Value>, 
   useEffect(() => setValue(null), inputs);
   useEffect(() => {
     const controller = new AbortController();
+    let isAsking = false;
     const ask = (): void => {
+      // One at a time: an older answer would come after a newer one, and a slow server would get more and more to do.
+      if (isAsking) return;
+      isAsking = true;
       latest
-        .current(controller.signal)
+        .current(every === undefined ? controller.signal : AbortSignal.any([controller.signal, AbortSignal.timeout(LONGEST)]))
         .then((found) => {
+          if (controller.signal.aborted) return;
           setValue(() => found);
           setError(null);
         })
         .catch((failure: unknown) => {
-          if (!isAbort(failure)) setError(messageOf(failure));
+          if (!controller.signal.aborted && !isAbort(failure)) setError(messageOf(failure));
+        })
+        .finally(() => {
+          isAsking = false;
         });
     };
     ask();
@@ -37,4 +48,33 @@ export function useLoaded<Value>(read: (signal: AbortSignal) => Promise<Value>, 
     };
   }, [...inputs, turn]);
   return { value, error, reload: useCallback(() => setTurn((turn) => turn + 1), []) };
+}
+
+export interface Action {
+  /** Whether one is under way. */
+  busy: boolean;
+  /** Does something, unless it is under way: a second click does nothing. What comes of it is told as long as the part of the page is there. */
+  act: <Value>(work: () => Promise<Value>, done: (value: Value) => void, failed: (failure: unknown) => void) => void;
+}
+
+/** What a button or a form does, once at a time. */
+export function useAction(): Action {
+  const [busy, setBusy] = useState(false);
+  const isBusy = useRef(false);
+  const isThere = useRef(true);
+  useEffect(() => () => {
+    isThere.current = false;
+  }, []);
+  const act: Action["act"] = (work, done, failed) => {
+    if (isBusy.current) return;
+    isBusy.current = true;
+    setBusy(true);
+    work()
+      .then((value) => isThere.current && done(value), (failure: unknown) => isThere.current && !isAbort(failure) && failed(failure))
+      .finally(() => {
+        isBusy.current = false;
+        if (isThere.current) setBusy(false);
+      });
+  };
+  return { busy, act };
 }

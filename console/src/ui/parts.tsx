@@ -1,6 +1,6 @@
 // The small parts that all pages share.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { T } from "../text";
 
 export function Field({ label, hint, children }: { label: string; hint?: string; children: (id: string) => ComponentChildren }) {
@@ -122,7 +122,7 @@ export function Snippet({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** A menu behind a button, closed by Escape and by a click elsewhere. */
+/** A menu behind a button, closed by Escape, and by a click or the focus elsewhere. */
 export function Menu({ title, label, children, align = "left" }: { title: ComponentChildren; label: string; align?: "left" | "right"; children: (close: () => void) => ComponentChildren }) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
@@ -148,26 +148,41 @@ export function Menu({ title, label, children, align = "left" }: { title: Compon
       items[(at + (event.key === "ArrowDown" ? 1 : items.length - 1)) % items.length]?.focus();
     }
   };
+  const close = (): void => {
+    // The focus would be lost with what is chosen.
+    if (root.current?.contains(document.activeElement)) root.current.querySelector("button")?.focus();
+    setOpen(false);
+  };
+  const left = (event: FocusEvent): void => {
+    if (event.relatedTarget instanceof Node && !root.current?.contains(event.relatedTarget)) setOpen(false);
+  };
   return (
-    <div class="menu" ref={root} onKeyDown={key}>
-      <button type="button" aria-expanded={open} aria-haspopup="true" aria-label={label} onClick={() => setOpen(!open)}>
+    <div class="menu" ref={root} onKeyDown={key} onFocusOut={left}>
+      <button type="button" aria-expanded={open} aria-label={label} onClick={() => setOpen(!open)}>
         {title}
         <span class="caret" aria-hidden="true" />
       </button>
-      {open && <div class={`menu-body ${align}`}>{children(() => setOpen(false))}</div>}
+      {open && <div class={`menu-body ${align}`}>{children(close)}</div>}
     </div>
   );
 }
 
-/** A dialog of the browser's own, which keeps the focus within. */
-export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+/** A dialog of the browser's own, which keeps the focus within, and gives it back. While it is busy it stays: what is told then would be lost. */
+export function Dialog({ title, onClose, busy = false, children }: { title: string; onClose: () => void; busy?: boolean; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
-    element.current?.showModal();
+  const isThere = useRef(true);
+  useLayoutEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => {
+      isThere.current = false;
+      // Closed before it is taken away: so the browser gives the focus back to where it was.
+      dialog?.close();
+    };
   }, []);
   return (
-    <dialog ref={element} aria-labelledby={id} onClose={onClose} onClick={(event) => event.target === element.current && element.current?.close()}>
+    <dialog ref={element} aria-labelledby={id} onClose={() => isThere.current && onClose()} onCancel={(event) => busy && event.preventDefault()} onClick={(event) => !busy && event.target === element.current && element.current?.close()}>
       <div class="dialog-body">
         <h2 id={id}>{title}</h2>
         {children}

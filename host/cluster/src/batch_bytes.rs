@@ -23,6 +23,9 @@ use datafusion::arrow::ipc::writer::{
     DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions,
 };
 
+use crate::bounds::MAX_BATCH_ROWS;
+use crate::ipc_check;
+
 /// A batch as bytes.
 #[derive(Debug, Clone)]
 pub struct BatchBytes {
@@ -45,7 +48,14 @@ impl BatchBytes {
         self.len() == 0
     }
 
-    /// The bytes of a batch.
+    /// A batch in pieces that can be sent: one, unless it has very many rows.
+    pub fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
+        let rows = batch.num_rows();
+        // A batch without rows is one too.
+        (0..rows.max(1)).step_by(MAX_BATCH_ROWS).map(move |from| batch.slice(from, (rows - from).min(MAX_BATCH_ROWS)))
+    }
+
+    /// The bytes of a batch, of [`BatchBytes::pieces`].
     ///
     /// # Errors
     /// If the format has no such columns.
@@ -69,7 +79,11 @@ impl BatchBytes {
     /// # Errors
     /// If the bytes are not such a batch.
     pub fn batch(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-        // The reader trusts the places of buffers in the body, and fails without an error where one is not in it.
+        // Rows without columns, or of NULLs, have no bytes that bound their number.
+        if self.rows > MAX_BATCH_ROWS {
+            return Err(unread("there are too many"));
+        }
+        // The reader trusts its input, and fails without an error in many ways.
         let read = catch_unwind(AssertUnwindSafe(|| self.read(schema)));
         let batch = read.unwrap_or_else(|_| Err(unread("they are not whole")))?;
         if batch.num_rows() == self.rows { Ok(batch) } else { Err(unread("their number is another one")) }
@@ -78,6 +92,7 @@ impl BatchBytes {
     fn read(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let message = root_as_message(&self.message).map_err(|error| unread(&error.to_string()))?;
         let Some(batch) = message.header_as_record_batch() else { return Err(unread("they are something else")) };
+        ipc_check::bounded(batch, self.body.len()).map_err(unread)?;
         read_record_batch(&self.body, batch, Arc::clone(schema), &HashMap::new(), None, &message.version())
     }
 }
@@ -138,6 +153,7 @@ fn has_views(data_type: &DataType) -> bool {
 mod tests {
     use datafusion::arrow::array::{Int64Array, ListBuilder, NullArray, StringViewArray, StringViewBuilder};
     use datafusion::arrow::compute::filter_record_batch;
+    use datafusion::arrow::ipc::CompressionType;
 
     use super::*;
 
@@ -181,6 +197,50 @@ mod tests {
         let whole = BatchBytes::of(&all).unwrap().len();
         let some = BatchBytes::of(&all.slice(4000, 10)).unwrap().len();
         assert!(some * 100 < whole, "{some} of {whole}");
+    }
+
+    #[test]
+    fn many_rows_are_sent_in_pieces() {
+        let all = batch(MAX_BATCH_ROWS + 3);
+        for batch in [all.project(&[]).unwrap(), all.project(&[3]).unwrap()] {
+            let rows = |batch| BatchBytes::of(&batch).unwrap().batch(&batch.schema()).unwrap().num_rows();
+            assert_eq!(BatchBytes::pieces(&batch).map(rows).collect::<Vec<_>>(), [MAX_BATCH_ROWS, 3]);
+            assert!(BatchBytes::of(&batch).unwrap().batch(&batch.schema()).is_err());
+        }
+        let none = all.slice(0, 0);
+        assert_eq!(BatchBytes::pieces(&none).map(|batch| batch.num_rows()).collect::<Vec<_>>(), [0]);
+    }
+
+    /// The numbers in a message are those of the bytes that came. Each of these would allocate what it says, and a failed
+    /// allocation would end the process.
+    #[test]
+    fn rows_that_say_more_than_came_are_refused() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7; 1000]));
+        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+        let why = |bytes: BatchBytes, schema: &SchemaRef| bytes.batch(schema).unwrap_err().to_string();
+        for says in [1_u64 << 46, 8000] {
+            let compression = Some(CompressionType::LZ4_FRAME);
+            let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+            let mut context = IpcWriteContext::default();
+            let mut dictionaries = DictionaryTracker::new(true);
+            let encoded =
+                IpcDataGenerator::default().encode(&batch, &mut dictionaries, &options, &mut context).unwrap().1;
+            let mut body = encoded.arrow_data;
+            let length = body.windows(8).position(|bytes| bytes == 8000_u64.to_le_bytes()).unwrap();
+            body[length..length + 8].copy_from_slice(&says.to_le_bytes());
+            let bytes = BatchBytes { message: encoded.ipc_message, body: body.into(), rows: 1000 };
+            assert!(why(bytes, &batch.schema()).contains("compressed"));
+        }
+        let nulls: ArrayRef = Arc::new(NullArray::new(1 << 40));
+        let nulls = RecordBatch::try_from_iter([("n", nulls)]).unwrap();
+        let bytes = BatchBytes::of(&nulls).unwrap();
+        assert!(why(bytes.clone(), &nulls.schema()).contains("too many"));
+        assert!(why(BatchBytes { rows: 5, ..bytes }, &nulls.schema()).contains("more of them than bytes"));
+        // The body is shorter than its columns together, each of which lies in it.
+        let twice = batch.project(&[0, 0]).unwrap();
+        let bytes = BatchBytes::of(&twice).unwrap();
+        let half = BatchBytes { body: bytes.body.slice_with_length(0, bytes.body.len() / 2), ..bytes };
+        assert!(why(half, &twice.schema()).contains("outside of their bytes"));
     }
 
     #[test]

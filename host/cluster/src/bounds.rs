@@ -15,8 +15,14 @@ pub(crate) const MAX_DEPTH: usize = 512;
 /// The most partitions of an operator.
 pub(crate) const MAX_PARTITIONS: usize = 1024;
 
-/// The most rows of a batch.
+/// The most rows of a batch. Larger ones are sent in pieces.
 pub(crate) const MAX_BATCH_ROWS: usize = 1 << 16;
+
+/// The most values of an array whose type has no bytes: NULLs, records without fields.
+pub(crate) const MAX_BARE_VALUES: u64 = 1 << 20;
+
+/// The most bytes of a value of a type whose values are all of one length.
+pub(crate) const MAX_FIXED_BYTES: i32 = 1 << 10;
 
 /// The most values that an aggregate keeps for each group because a parameter says so.
 pub(crate) const MAX_KEPT_VALUES: usize = 1 << 24;

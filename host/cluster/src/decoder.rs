@@ -33,7 +33,7 @@ use crate::error::{PlanError, refused};
 use crate::function_codec::FunctionCodec;
 use crate::local_leaves::LocalLeaves;
 use crate::message::{OwnKind, OwnMessage, PlanMessage, VERSION};
-use crate::{expr_check, operator_check, scan_codec};
+use crate::{expr_check, literal_check, operator_check, scan_codec};
 
 /// Decodes a plan. Scans read the segments in `segments` and no others; `task` has the options, the files and the cache
 /// of footers that they read with. `leaves` are the operators that the plan names by number.
@@ -271,6 +271,7 @@ impl PhysicalProtoConverterExtension for Decoder<'_> {
         match (OwnMessage::decode(own.expr.as_slice()), own.inputs.as_slice()) {
             (Ok(OwnMessage { kind: Some(OwnKind::Cast(field)) }), [input]) => {
                 let field = Arc::new(Field::try_from(&field)?);
+                literal_check::data_type(field.data_type())?;
                 let input = self.deeper(|| self.proto_to_physical_expr(input, columns, context))?;
                 Ok(Arc::new(CastExpr::new_with_target_field(input, field, None)))
             }

@@ -11,6 +11,7 @@ use datafusion_proto::protobuf::PhysicalExprNode;
 use datafusion_proto::protobuf::physical_expr_node::ExprType;
 
 use crate::error::{refused, unsendable};
+use crate::literal_check;
 
 /// A cast to a field of which more than the type counts, which the engine's message cannot say.
 pub(crate) fn cast_to_field(expr: &Arc<dyn PhysicalExpr>) -> Option<&CastExpr> {
@@ -31,13 +32,14 @@ fn is_plain(cast: &CastExpr) -> bool {
 /// What it has.
 pub(crate) fn sendable(expr: &Arc<dyn PhysicalExpr>) -> Result<()> {
     let is_whole = if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-        is_plain(cast)
+        is_plain(cast) && literal_check::data_type(cast.cast_type()).is_ok()
     } else if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
         let is_named = Operator::from_proto_name(&format!("{:?}", binary.op())).is_some();
         is_named && BinaryExpr::new(left, *binary.op(), right) == *binary
     } else if let Some(literal) = expr.downcast_ref::<Literal>() {
         Literal::new(literal.value().clone()) == *literal
+            && literal_check::data_type(&literal.value().data_type()).is_ok()
     } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
         call.return_field(&Schema::empty())?.metadata().is_empty()
     } else {
@@ -74,14 +76,14 @@ pub(crate) fn allowed(node: &PhysicalExprNode, columns: &Schema) -> Result<()> {
         }
         ExprType::ScalarUdf(call) if call.fun_definition.is_none() => refused("a function has no definition"),
         ExprType::BinaryExpr(binary) if binary.operands.len() < 2 => refused("an operation has no operands"),
-        ExprType::Literal(_)
-        | ExprType::BinaryExpr(_)
+        ExprType::Literal(literal) => literal_check::literal(literal),
+        ExprType::Cast(cast) => cast.arrow_type.as_ref().map_or(Ok(()), literal_check::arrow_type),
+        ExprType::TryCast(cast) => cast.arrow_type.as_ref().map_or(Ok(()), literal_check::arrow_type),
+        ExprType::BinaryExpr(_)
         | ExprType::IsNullExpr(_)
         | ExprType::IsNotNullExpr(_)
         | ExprType::NotExpr(_)
         | ExprType::Case(_)
-        | ExprType::Cast(_)
-        | ExprType::TryCast(_)
         | ExprType::Negative(_)
         | ExprType::InList(_)
         | ExprType::LikeExpr(_)

@@ -24,7 +24,7 @@ use crate::function_message::{
     AggregateKind, AggregateMessage, FirstMessage, FormMessage, PercentileMessage, ScalarKind, ScalarMessage,
     SortMessage, TopMessage, UnitedMessage, WatchedMessage,
 };
-use crate::type_codec;
+use crate::{literal_check, type_codec};
 
 /// Encodes and decodes functions, and nothing else: what a plan has besides passes through the encoder and the decoder.
 #[derive(Debug)]
@@ -177,7 +177,10 @@ fn decoded_scalar(buf: &[u8]) -> Result<Arc<ScalarUDF>> {
         ScalarKind::JsonText(message) => ScalarFunction::JsonText(ty(Some(&message))?),
         ScalarKind::Nullable(_) => ScalarFunction::Nullable,
         ScalarKind::Only(_) => ScalarFunction::Only,
-        ScalarKind::Raised(returns) => ScalarFunction::Raised(DataType::try_from(&returns)?),
+        ScalarKind::Raised(returns) => {
+            literal_check::arrow_type(&returns)?;
+            ScalarFunction::Raised(DataType::try_from(&returns)?)
+        }
         ScalarKind::United(UnitedMessage { from, to }) => {
             ScalarFunction::United { from: ty(from.as_ref())?, to: ty(to.as_ref())? }
         }
@@ -221,6 +224,7 @@ fn listed(function: &AggregateFunction) -> bool {
         AggregateFunction::Collect
         | AggregateFunction::CountDistinct
         | AggregateFunction::IntervalSum { .. }
+        | AggregateFunction::MovingSum { .. }
         | AggregateFunction::WholeSum => true,
     }
 }
@@ -239,6 +243,7 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
             ignore_nulls: *ignore_nulls,
         }),
         AggregateFunction::IntervalSum { average } => AggregateKind::IntervalSum(*average),
+        AggregateFunction::MovingSum { average } => AggregateKind::MovingSum(*average),
         AggregateFunction::Percentile { part, continuous } => {
             AggregateKind::Percentile(PercentileMessage { part: *part, continuous: *continuous })
         }
@@ -281,6 +286,7 @@ fn described_aggregate(message: &AggregateMessage) -> Result<AggregateFunction> 
             ignore_nulls: first.ignore_nulls,
         },
         Some(AggregateKind::IntervalSum(average)) => AggregateFunction::IntervalSum { average: *average },
+        Some(AggregateKind::MovingSum(average)) => AggregateFunction::MovingSum { average: *average },
         Some(AggregateKind::Percentile(of)) => {
             AggregateFunction::Percentile { part: of.part, continuous: of.continuous }
         }

@@ -133,7 +133,7 @@ pub(crate) struct SortMessage {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AggregateMessage {
-    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub(crate) kind: Option<AggregateKind>,
     /// Whether the optimizer told it that its rows come in its order; without it, nothing was told.
     #[prost(bool, optional, tag = "15")]
@@ -163,6 +163,9 @@ pub(crate) enum AggregateKind {
     WholeSum(bool),
     #[prost(bool, tag = "10")]
     CountDistinct(bool),
+    /// Whether it is an average.
+    #[prost(bool, tag = "11")]
+    MovingSum(bool),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -47,6 +47,8 @@ mod failover;
 mod function_codec;
 mod function_message;
 mod held_segments;
+mod ipc_check;
+mod literal_check;
 mod local_leaves;
 mod local_workers;
 mod logical_check;

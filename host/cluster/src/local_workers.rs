@@ -96,11 +96,13 @@ async fn sent(mut rows: OperatorRows, memory: Arc<dyn MemoryPool>, mut to: Sende
     let ended = async {
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(WorkerFailure::of_run)?;
-            let bytes = BatchBytes::of(&batch).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
-            let held = MemoryConsumer::new("sent rows").register(&memory);
-            held.try_grow(bytes.len()).map_err(|error| WorkerFailure::of_run(out_of_memory(&error.to_string())))?;
-            if to.send(Ok(Sent::Rows(bytes, held))).await.is_err() {
-                break;
+            for piece in BatchBytes::pieces(&batch) {
+                let bytes = BatchBytes::of(&piece).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
+                let held = MemoryConsumer::new("sent rows").register(&memory);
+                held.try_grow(bytes.len()).map_err(|error| WorkerFailure::of_run(out_of_memory(&error.to_string())))?;
+                if to.send(Ok(Sent::Rows(bytes, held))).await.is_err() {
+                    return Ok(Sent::End);
+                }
             }
         }
         Ok(Sent::End)

@@ -6,6 +6,7 @@ use datafusion_proto::protobuf::LogicalExprNode;
 use datafusion_proto::protobuf::logical_expr_node::ExprType;
 
 use crate::error::refused;
+use crate::literal_check;
 
 /// Checks an expression and all below it. Its depth is bounded by that of messages.
 ///
@@ -14,7 +15,8 @@ use crate::error::refused;
 pub(crate) fn checked(node: &LogicalExprNode) -> Result<()> {
     let Some(kind) = &node.expr_type else { return refused("an expression is empty") };
     match kind {
-        ExprType::Column(_) | ExprType::Literal(_) => Ok(()),
+        ExprType::Column(_) => Ok(()),
+        ExprType::Literal(of) => literal_check::literal(of),
         ExprType::Alias(of) => one(of.expr.as_deref()),
         ExprType::BinaryExpr(of) => all(&of.operands),
         ExprType::IsNullExpr(of) => one(of.expr.as_deref()),
@@ -27,8 +29,14 @@ pub(crate) fn checked(node: &LogicalExprNode) -> Result<()> {
         ExprType::IsNotFalse(of) => one(of.expr.as_deref()),
         ExprType::IsNotUnknown(of) => one(of.expr.as_deref()),
         ExprType::Negative(of) => one(of.expr.as_deref()),
-        ExprType::Cast(of) => one(of.expr.as_deref()),
-        ExprType::TryCast(of) => one(of.expr.as_deref()),
+        ExprType::Cast(of) => {
+            of.arrow_type.as_ref().map_or(Ok(()), literal_check::arrow_type)?;
+            one(of.expr.as_deref())
+        }
+        ExprType::TryCast(of) => {
+            of.arrow_type.as_ref().map_or(Ok(()), literal_check::arrow_type)?;
+            one(of.expr.as_deref())
+        }
         ExprType::Like(of) => one(of.expr.as_deref()).and_then(|()| one(of.pattern.as_deref())),
         ExprType::Ilike(of) => one(of.expr.as_deref()).and_then(|()| one(of.pattern.as_deref())),
         ExprType::Between(of) => {

@@ -16,12 +16,14 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMer
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, WindowExpr};
-use datafusion_proto::protobuf::Partitioning;
 use datafusion_proto::protobuf::partitioning::PartitionMethod;
 use datafusion_proto::protobuf::physical_plan_node::PhysicalPlanType;
+use datafusion_proto::protobuf::window_frame::EndBound;
+use datafusion_proto::protobuf::{Partitioning, WindowFrame};
 
 use crate::bounds::{MAX_BATCH_ROWS, MAX_PARTITIONS};
 use crate::error::{refused, unsendable};
+use crate::literal_check;
 
 /// Whether an operator of the engine has nothing that its message would lose.
 ///
@@ -30,6 +32,9 @@ use crate::error::{refused, unsendable};
 pub(crate) fn sendable(plan: &dyn ExecutionPlan) -> Result<()> {
     if plan.output_partitioning().partition_count() > MAX_PARTITIONS {
         return unsendable(format!("{} has too many partitions", plan.name()));
+    }
+    if literal_check::schema(&plan.schema()).is_err() {
+        return unsendable(format!("{} has a column of a type that is not sent", plan.name()));
     }
     // In messages a number of rows is of 32 bits, or of 64 bits with a sign.
     let is_short = plan.is::<LocalLimitExec>() || plan.is::<FilterExec>() || plan.is::<CoalescePartitionsExec>();
@@ -85,8 +90,11 @@ pub(crate) fn allowed(operator: &PhysicalPlanType) -> Result<()> {
         | PhysicalPlanType::HashJoin(_)
         | PhysicalPlanType::NestedLoopJoin(_)
         | PhysicalPlanType::SortMergeJoin(_)
-        | PhysicalPlanType::ScalarSubquery(_)
-        | PhysicalPlanType::Window(_) => Ok(()),
+        | PhysicalPlanType::ScalarSubquery(_) => Ok(()),
+        PhysicalPlanType::Window(window) => {
+            let frames = window.window_expr.iter().filter_map(|of| of.window_frame.as_ref());
+            frames.into_iter().try_for_each(frame)
+        }
         PhysicalPlanType::Filter(filter) => within(filter.batch_size.into(), MAX_BATCH_ROWS),
         PhysicalPlanType::Empty(empty) => within(empty.partitions.max(1).into(), MAX_PARTITIONS),
         PhysicalPlanType::PlaceholderRow(row) => within(row.partitions.max(1).into(), MAX_PARTITIONS),
@@ -118,6 +126,13 @@ pub(crate) fn allowed(operator: &PhysicalPlanType) -> Result<()> {
     }
 }
 
+/// Its bounds are literals.
+fn frame(frame: &WindowFrame) -> Result<()> {
+    let end = frame.end_bound.as_ref().map(|EndBound::Bound(end)| end);
+    let bounds = frame.start_bound.iter().chain(end);
+    bounds.filter_map(|bound| bound.bound_value.as_ref()).try_for_each(literal_check::literal)
+}
+
 fn within(number: u64, most: usize) -> Result<()> {
     if (1..=most as u64).contains(&number) { Ok(()) } else { refused("a size in the plan is out of bounds") }
 }
@@ -130,12 +145,13 @@ fn partitions(partitioning: Option<&Partitioning>) -> Result<()> {
     }
 }
 
-/// Whether an operator that was decoded names only columns that its inputs have. (Columns in expressions are looked at
-/// one by one.)
+/// Whether an operator that was decoded names only columns that its inputs have, and has columns of types that may be
+/// here. (Columns in expressions are looked at one by one.)
 ///
 /// # Errors
-/// If it names others.
+/// If it does not.
 pub(crate) fn consistent(plan: &dyn ExecutionPlan) -> Result<()> {
+    literal_check::schema(&plan.schema())?;
     let filter = match (plan.downcast_ref::<HashJoinExec>(), plan.downcast_ref::<NestedLoopJoinExec>()) {
         (Some(join), _) => join.filter(),
         (_, Some(join)) => join.filter(),

@@ -18,7 +18,7 @@ use crate::message::{
     CountMessage, FileMessage, IdsMessage, NamedExprMessage, OrderMessage, PartitionMessage, RangeMessage, ScanMessage,
     SegmentMessage,
 };
-use crate::text_codec;
+use crate::{literal_check, text_codec};
 
 /// A scan as a message; `expr` makes messages of expressions.
 ///
@@ -120,6 +120,7 @@ pub(crate) fn decoded(
 ) -> Result<ScanDescription> {
     let ScanMessage { schema: Some(schema), .. } = message else { return refused("a scan has no schema") };
     let schema: SchemaRef = Arc::new(schema.try_into()?);
+    literal_check::schema(&schema)?;
     if message.partitions.is_empty() || message.partitions.len() > MAX_PARTITIONS {
         return refused("a scan has no partitions, or too many");
     }

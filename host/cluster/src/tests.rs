@@ -6,13 +6,19 @@ mod samples;
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::array::{ArrayRef, ListArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use datafusion::arrow::ipc::CompressionType;
+use datafusion::arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion_proto::protobuf::physical_expr_node::ExprType;
 use datafusion_proto::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto::protobuf::{self, PhysicalExtensionNode, PhysicalPlanNode};
+use datafusion_proto_common::protobuf_common::scalar_value::Value;
+use datafusion_proto_common::protobuf_common::{ScalarDictionaryValue, ScalarFixedSizeBinary, ScalarNestedValue};
 use proptest::prelude::*;
 use prost::Message;
 use tidegate_store::{HeldSegments, ScanDescription, Store};
@@ -77,7 +83,7 @@ fn place(place: u32) -> PhysicalPlanNode {
 }
 
 fn schema() -> protobuf::Schema {
-    (&Schema::new(vec![datafusion::arrow::datatypes::Field::new("n", DataType::Int64, true)])).try_into().unwrap()
+    (&Schema::new(vec![Field::new("n", DataType::Int64, true)])).try_into().unwrap()
 }
 
 fn empty(partitions: u32) -> PhysicalPlanNode {
@@ -188,6 +194,83 @@ fn plans_that_contradict_themselves_are_refused() {
     let deep = deep.chain((0..u32::try_from(MAX_DEPTH).unwrap()).map(|n| own(OwnKind::Barrier(true), vec![place(n)])));
     assert_eq!(plans.why(&plan_of(deep.collect())), "it is nested too deep");
     assert!(plans.decode(&plan_of(vec![empty(1)]).encode_to_vec()).is_ok());
+}
+
+/// A plan of one literal, as the decoder of the engine has it.
+fn plan_of_literal(value: Value) -> PlanMessage {
+    let literal = protobuf::PhysicalExprNode {
+        expr_id: None,
+        expr_type: Some(ExprType::Literal(protobuf::ScalarValue { value: Some(value) })),
+    };
+    let projection = protobuf::ProjectionExecNode {
+        input: Some(Box::new(place(0))),
+        expr: vec![literal],
+        expr_name: vec!["x".to_owned()],
+        ..Default::default()
+    };
+    plan_of(vec![empty(1), node(PhysicalPlanType::Projection(Box::new(projection)))])
+}
+
+/// A list of numbers as the message of a literal has it, compressed or not.
+fn list_literal(compression: Option<CompressionType>) -> ScalarNestedValue {
+    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(7_i64); 1000])]));
+    let batch = RecordBatch::try_from_iter([("item", list)]).unwrap();
+    let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+    let (mut dictionaries, mut context) = (DictionaryTracker::new(true), IpcWriteContext::default());
+    let encoded = IpcDataGenerator::default().encode(&batch, &mut dictionaries, &options, &mut context).unwrap().1;
+    ScalarNestedValue {
+        ipc_message: encoded.ipc_message,
+        arrow_data: encoded.arrow_data,
+        schema: Some(batch.schema().as_ref().try_into().unwrap()),
+        dictionaries: Vec::new(),
+    }
+}
+
+/// Each of these would allocate a number of bytes that the message says and does not have.
+#[test]
+fn literals_that_say_more_than_they_have_are_refused() {
+    let plans = Plans::new();
+    let whole = plan_of_literal(Value::ListValue(list_literal(None)));
+    assert!(plans.decode(&whole.encode_to_vec()).is_ok());
+    let mut packed = list_literal(Some(CompressionType::LZ4_FRAME));
+    let length = packed.arrow_data.windows(8).position(|bytes| bytes == 8000_u64.to_le_bytes()).unwrap();
+    packed.arrow_data[length..length + 8].copy_from_slice(&(1_u64 << 46).to_le_bytes());
+    let compressed = "the values of a literal cannot be read: they are compressed";
+    assert_eq!(plans.why(&plan_of_literal(Value::ListValue(packed.clone()))), compressed);
+    let inner = protobuf::ScalarValue { value: Some(Value::StructValue(packed)) };
+    let dictionary =
+        ScalarDictionaryValue { index_type: Some((&DataType::Int8).try_into().unwrap()), value: Some(Box::new(inner)) };
+    assert_eq!(plans.why(&plan_of_literal(Value::DictionaryValue(Box::new(dictionary)))), compressed);
+    let cut = list_literal(None);
+    let cut = ScalarNestedValue { arrow_data: cut.arrow_data[..1000].to_vec(), ..cut };
+    assert!(plans.why(&plan_of_literal(Value::ListValue(cut))).contains("outside of their bytes"));
+    let bytes = ScalarFixedSizeBinary { values: vec![1; 16], length: i32::MAX };
+    let longer = "a literal has another length than its type";
+    assert_eq!(plans.why(&plan_of_literal(Value::FixedSizeBinaryValue(bytes))), longer);
+    let packed_id = ScalarFixedSizeBinary { values: vec![1; 16], length: 16 };
+    assert!(plans.decode(&plan_of_literal(Value::FixedSizeBinaryValue(packed_id)).encode_to_vec()).is_ok());
+}
+
+/// One NULL of such a type is as long as the type says.
+#[test]
+fn types_of_a_great_length_are_refused() {
+    let plans = Plans::new();
+    let item = Arc::new(Field::new_list_field(DataType::Int64, true));
+    let lists = DataType::FixedSizeList(item, i32::MAX);
+    let within = DataType::List(Arc::new(Field::new_list_field(lists.clone(), true)));
+    for (of, why) in [
+        (&lists, "lists of a fixed length may not be here"),
+        (&within, "lists of a fixed length may not be here"),
+        (&DataType::FixedSizeBinary(i32::MAX), "a type is longer than a value may be"),
+        (&DataType::FixedSizeBinary(-1), "a type is longer than a value may be"),
+    ] {
+        assert_eq!(plans.why(&plan_of_literal(Value::NullValue(of.try_into().unwrap()))), why);
+        let columns = Schema::new(vec![Field::new("n", of.clone(), true)]);
+        let rows = protobuf::EmptyExecNode { schema: Some((&columns).try_into().unwrap()), partitions: 1 };
+        assert_eq!(plans.why(&plan_of(vec![node(PhysicalPlanType::Empty(rows))])), why);
+        let rows: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(columns)));
+        assert!(encode(&rows, &datafusion::common::config::ConfigOptions::default(), None).is_err());
+    }
 }
 
 /// `sum` of ours adds up whole numbers and fails where they are too large; the engine's wraps around.

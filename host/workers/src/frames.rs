@@ -22,6 +22,8 @@ const MAX_MESSAGE: usize = 1 << 20;
 const MAX_ROWS_MESSAGE: usize = 64 << 20;
 /// The longest body.
 const MAX_BODY: u64 = 1 << 30;
+/// What is allocated for a frame before more of it has come.
+const FIRST_ROOM: usize = 64 << 10;
 
 const STARTED: u8 = 1;
 const REFUSED: u8 = 2;
@@ -90,6 +92,15 @@ pub(crate) fn end(cost: &CostMessage) -> Bytes {
     small(END, cost)
 }
 
+/// What the head of a frame says.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    kind: u8,
+    rows: usize,
+    message: usize,
+    body: usize,
+}
+
 /// Why there is no next frame.
 #[derive(Debug)]
 pub(crate) enum FrameError {
@@ -125,6 +136,21 @@ impl<C: Chunks> FrameReader<C> {
         &mut self,
         room: &mut (dyn FnMut(usize) -> Result<(), Failure> + Send),
     ) -> Result<Option<Frame>, FrameError> {
+        let Some(head) = self.head().await? else { return Ok(None) };
+        room(head.message.saturating_add(head.body)).map_err(FrameError::NoRoom)?;
+        self.frame(head).await.map(Some)
+    }
+
+    /// The next frame of an answer that has no rows: nothing that is long is read.
+    pub(crate) async fn next_without_rows(&mut self) -> Result<Option<Frame>, FrameError> {
+        match self.head().await? {
+            Some(Head { kind: ROWS, .. }) => Err(FrameError::Nonsense("rows come where there are none")),
+            Some(head) => self.frame(head).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn head(&mut self) -> Result<Option<Head>, FrameError> {
         if !self.has_more().await? {
             return Ok(None);
         }
@@ -138,11 +164,14 @@ impl<C: Chunks> FrameReader<C> {
         let Some(body) = usize::try_from(body).ok().filter(|_| message <= most.0 && body <= most.1) else {
             return Err(FrameError::Nonsense("a frame is too long"));
         };
-        room(message.saturating_add(body)).map_err(FrameError::NoRoom)?;
+        Ok(Some(Head { kind, rows, message, body }))
+    }
+
+    async fn frame(&mut self, Head { kind, rows, message, body }: Head) -> Result<Frame, FrameError> {
         let message = self.bytes(message).await?;
         let body = self.bytes(body).await?;
         let frame = match kind {
-            ROWS => return Ok(Some(Frame::Rows(BatchBytes { message, body: body.into(), rows }))),
+            ROWS => return Ok(Frame::Rows(BatchBytes { message, body: body.into(), rows })),
             STARTED => StartedMessage::decode(message.as_slice()).map(Frame::Started),
             REFUSED => RefusedMessage::decode(message.as_slice()).map(|refused| Frame::Failed(refused.into())),
             FAILED => {
@@ -153,7 +182,7 @@ impl<C: Chunks> FrameReader<C> {
             END => CostMessage::decode(message.as_slice()).map(Frame::End),
             _ => return Err(FrameError::Nonsense("a frame is of no known kind")),
         };
-        frame.map(Some).map_err(|_| FrameError::Nonsense("a frame cannot be read"))
+        frame.map_err(|_| FrameError::Nonsense("a frame cannot be read"))
     }
 
     /// Whether there are more bytes.
@@ -170,14 +199,17 @@ impl<C: Chunks> FrameReader<C> {
 
     async fn bytes(&mut self, length: usize) -> Result<Vec<u8>, FrameError> {
         let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(length).is_err() {
-            return Err(FrameError::Nonsense("a frame is longer than there is memory"));
-        }
         while bytes.len() < length {
             if !self.has_more().await? {
                 return Err(FrameError::Broken("it ended in the middle of a frame".to_owned()));
             }
-            let taken = self.chunk.split_to(self.chunk.len().min(length - bytes.len()));
+            let left = length - bytes.len();
+            let taken = self.chunk.split_to(self.chunk.len().min(left));
+            // As much again as has come, and no more than is missing: a length alone allocates nothing.
+            let more = bytes.len().max(taken.len()).max(FIRST_ROOM).min(left);
+            if bytes.capacity() - bytes.len() < taken.len() && bytes.try_reserve_exact(more).is_err() {
+                return Err(FrameError::Nonsense("a frame is longer than there is memory"));
+            }
             bytes.extend_from_slice(&taken);
         }
         Ok(bytes)
@@ -287,6 +319,9 @@ mod tests {
             let read = reader(&bytes, 1000).next(&mut |_| Ok(())).await;
             assert!(matches!(read, Err(FrameError::Nonsense(_))), "{read:?}");
         }
+        // No frame with rows is read where none may come.
+        let read = reader(&lies(ROWS, 100, 1 << 29), 1000).next_without_rows().await;
+        assert!(matches!(read, Err(FrameError::Nonsense(_))), "{read:?}");
         // A length that is allowed is counted first.
         let mut asked = 0;
         let read = reader(&lies(ROWS, 100, 1 << 29), 1000)

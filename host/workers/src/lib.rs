@@ -16,10 +16,12 @@
 //!
 //! - `failure_message`, `messages`, `frames`: what is on the wire
 //! - `abort`, `transport`: connections
-//! - `task_state`, `partition_queue`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
+//! - `task_state`, `partition_queue`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`,
+//!   `connection`, `server`: the worker
 //! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
 
 mod address;
+mod connection;
 mod failure_message;
 mod frames;
 mod link;

@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 
 use crate::frames::Chunks;
 use crate::link::{Answer, Link};
-use crate::messages::{BUILD, MAX_STATUS, PROTOCOL, STATUS, WorkerStatus};
+use crate::messages::{MAX_STATUS, PROTOCOL, STATUS, WorkerStatus};
 use crate::transport::Connect;
 
 /// How often a worker is asked what it is and does.
@@ -78,16 +78,19 @@ pub(crate) struct Member {
     address: SocketAddr,
     /// The name of the machine, as its certificate has it.
     host: Arc<str>,
+    /// The build of this server.
+    build: Arc<str>,
     state: Mutex<State>,
     outcomes: [AtomicU64; 6],
 }
 
 impl Member {
-    pub(crate) fn new(address: SocketAddr, host: Arc<str>) -> Arc<Self> {
+    pub(crate) fn new(address: SocketAddr, host: Arc<str>, build: Arc<str>) -> Arc<Self> {
         Arc::new(Self {
             name: address.to_string().into(),
             address,
             host,
+            build,
             state: Mutex::new(State::Unusable("it was not asked yet".to_owned())),
             outcomes: Default::default(),
         })
@@ -95,6 +98,10 @@ impl Member {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    pub(crate) fn build(&self) -> &str {
+        &self.build
     }
 
     pub(crate) fn view(&self) -> WorkerView {
@@ -168,7 +175,7 @@ impl Member {
         loop {
             let status = tokio::time::timeout(STATUS_TIMEOUT, status(&link)).await;
             match status.unwrap_or_else(|_| Err("it does not answer".to_owned())) {
-                Ok(status) => self.set(match problem(&status) {
+                Ok(status) => self.set(match problem(&status, &self.build) {
                     None => State::Usable(link.clone()),
                     Some(why) => State::Unusable(why),
                 }),
@@ -183,17 +190,20 @@ impl Member {
     }
 }
 
-/// Why a worker of this state is not used.
-fn problem(status: &WorkerStatus) -> Option<String> {
-    if status.protocol != PROTOCOL || status.build != BUILD {
+/// Why a worker of this state is not used by a server of this build.
+fn problem(status: &WorkerStatus, own: &str) -> Option<String> {
+    if status.protocol != PROTOCOL || status.build != own {
         let WorkerStatus { protocol, build, .. } = status;
-        return Some(format!("it is of version {build} (protocol {protocol}), this server of {BUILD} ({PROTOCOL})"));
+        return Some(format!("it is of version {build} (protocol {protocol}), this server of {own} ({PROTOCOL})"));
     }
     status.draining.then(|| "it is shutting down".to_owned())
 }
 
 async fn status(link: &Link) -> Result<WorkerStatus, String> {
     let (status, mut answer): (StatusCode, Answer) = link.answer(Method::GET, STATUS, None).await?;
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        return Err("it has too many connections".to_owned());
+    }
     if status != StatusCode::OK {
         return Err(format!("it is no worker: it answers with status {status}"));
     }

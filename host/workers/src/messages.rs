@@ -1,7 +1,8 @@
 //! What coordinators and workers send each other beside rows.
 //!
 //! Both ends are the same build: a worker of another one is not used. So messages have no optional parts for older peers,
-//! only a number of the protocol and the version of the build, which are compared first.
+//! only a number of the protocol and the name of the build, which are compared first. The name is that of the program,
+//! which knows all of its sources ([`crate::WorkerOptions::build`]).
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use uuid::Uuid;
 
 /// The number of the protocol.
 pub(crate) const PROTOCOL: u32 = 2;
-/// The version of the build.
-pub(crate) const BUILD: &str = env!("CARGO_PKG_VERSION");
+/// What coordinators ask is below this.
+pub(crate) const API: &str = "/v1/";
 /// Where tasks are started; `/ID/partitions/N` below it gives rows.
 pub(crate) const TASKS: &str = "/v1/tasks";
 /// Where a worker says what it is.
@@ -99,11 +100,11 @@ impl SegmentMessage {
 
 impl TaskMessage {
     /// The message of a task.
-    pub(crate) fn of(task: &Task, bounds: &TaskBounds) -> Self {
+    pub(crate) fn of(task: &Task, bounds: &TaskBounds, build: &str) -> Self {
         let TaskBounds { statement, memory, batch_rows, time } = *bounds;
         Self {
             protocol: PROTOCOL,
-            build: BUILD.to_owned(),
+            build: build.to_owned(),
             memory: number(memory),
             batch_rows: number(batch_rows),
             time: time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
@@ -145,9 +146,9 @@ impl TaskMessage {
         Ok((message, plan))
     }
 
-    /// Whether the sender speaks as this build does.
-    pub(crate) fn is_of_this_build(&self) -> bool {
-        self.protocol == PROTOCOL && self.build == BUILD
+    /// Whether the sender speaks as this build does, and is of it.
+    pub(crate) fn is_of_build(&self, build: &str) -> bool {
+        self.protocol == PROTOCOL && self.build == build
     }
 }
 
@@ -220,7 +221,7 @@ mod tests {
         let name = SegmentName { source, id, bytes: 10, rows: 3, checksum: Some(5) };
         TaskMessage {
             protocol: PROTOCOL,
-            build: BUILD.to_owned(),
+            build: "1.2.3+45".to_owned(),
             memory: u64::MAX,
             batch_rows: 8192,
             time: Some(250),
@@ -235,7 +236,9 @@ mod tests {
         let body = task().body(b"plan").unwrap();
         let (message, plan) = TaskMessage::read(&body).unwrap();
         assert_eq!((message.clone(), plan.as_ref()), (task(), b"plan".as_slice()));
-        assert!(message.is_of_this_build());
+        assert!(message.is_of_build("1.2.3+45"));
+        assert!(!message.is_of_build("1.2.3+46") && !message.is_of_build("1.2.3"));
+        assert!(!TaskMessage { protocol: PROTOCOL + 1, ..message.clone() }.is_of_build("1.2.3+45"));
         let bounds = message.bounds().unwrap();
         assert_eq!((bounds.memory, bounds.time), (usize::MAX, Some(Duration::from_millis(250))));
         let name = message.segments[0].name().unwrap();

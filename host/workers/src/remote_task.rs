@@ -76,7 +76,7 @@ pub(crate) fn start(
     bounds: &TaskBounds,
     home: &Arc<StatementMemory>,
 ) -> Result<TaskRun, WorkerFailure> {
-    let body = TaskMessage::of(task, bounds).body(&task.plan.bytes);
+    let body = TaskMessage::of(task, bounds, member.build()).body(&task.plan.bytes);
     let body = body.map_err(|unreadable| WorkerFailure::Nonsense(unreadable.to_string()))?;
     let home: Arc<dyn MemoryPool> = Arc::clone(home) as _;
     let room = MemoryConsumer::new("task").register(&home);
@@ -137,7 +137,7 @@ pub(crate) fn start(
 
 /// The id of a task from the answer to its start.
 async fn started_id(frames: &mut FrameReader<Answer>, partitions: usize) -> Result<Uuid, WorkerFailure> {
-    match frames.next(&mut |_| Ok(())).await.map_err(of_frame)? {
+    match frames.next_without_rows().await.map_err(of_frame)? {
         Some(Frame::Started(StartedMessage { id, partitions: made })) => match Uuid::from_slice(&id) {
             Ok(id) if u32::try_from(partitions) == Ok(made) => Ok(id),
             _ => Err(WorkerFailure::Nonsense("it started another task".to_owned())),
@@ -151,7 +151,7 @@ async fn started_id(frames: &mut FrameReader<Answer>, partitions: usize) -> Resu
 /// Keeps what a task costs, as long as it runs.
 async fn costs(frames: &mut FrameReader<Answer>, cost: &Mutex<CostMessage>) -> Result<(), WorkerFailure> {
     loop {
-        match frames.next(&mut |_| Ok(())).await.map_err(of_frame)? {
+        match frames.next_without_rows().await.map_err(of_frame)? {
             Some(Frame::Cost(so_far)) => {
                 let mut cost = cost.lock().unwrap_or_else(PoisonError::into_inner);
                 *cost = cost.later(so_far);

@@ -28,6 +28,7 @@ pub struct RemoteWorkers {
 #[derive(Debug)]
 struct Known {
     connect: Arc<Connect>,
+    build: Arc<str>,
     inner: Mutex<Inner>,
 }
 
@@ -49,11 +50,11 @@ struct Watched {
 }
 
 impl RemoteWorkers {
-    /// The workers at these addresses. Within a runtime, on which they are watched and their connections are driven.
+    /// The workers at these addresses, of which those of the same build are used ([`crate::WorkerOptions::build`]). Within a runtime, on which they are watched and their connections are driven.
     ///
     /// # Errors
     /// If an address cannot be used without TLS.
-    pub fn start(addresses: &[WorkerAddress], connect: Connect) -> Result<Arc<Self>, String> {
+    pub fn start(addresses: &[WorkerAddress], connect: Connect, build: Arc<str>) -> Result<Arc<Self>, String> {
         let mut inner = Inner::default();
         let mut names = Vec::new();
         for address in addresses {
@@ -67,7 +68,7 @@ impl RemoteWorkers {
                 WorkerAddress::Named(host, port) => names.push((Arc::clone(host), *port)),
             }
         }
-        let known = Arc::new(Known { connect: Arc::new(connect), inner: Mutex::new(inner) });
+        let known = Arc::new(Known { connect: Arc::new(connect), build, inner: Mutex::new(inner) });
         known.change(|_| {});
         let lookups = names.into_iter().map(|(host, port)| {
             let known = Arc::clone(&known);
@@ -122,7 +123,7 @@ impl Known {
         members.retain(|address, _| wanted.contains_key(address));
         for (address, host) in wanted {
             members.entry(address).or_insert_with(|| {
-                let member = Member::new(address, host);
+                let member = Member::new(address, host, Arc::clone(&self.build));
                 let watch = tokio::spawn(Arc::clone(&member).watch(Arc::clone(&self.connect)));
                 Watched { member, _watch: AbortOnDropHandle::new(watch) }
             });

@@ -52,6 +52,11 @@ fn single(frame: Bytes) -> Answer {
     answer(StatusCode::OK, FRAMES, Full::new(frame))
 }
 
+/// Answers a coordinator whose connection is one too many.
+pub(crate) fn crowded() -> Answer {
+    text(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections\n")
+}
+
 /// Answers what probes and operators ask: nothing of it starts work.
 pub(crate) fn probe(worker: &Worker, method: &Method, path: &str) -> Answer {
     if method != Method::GET {

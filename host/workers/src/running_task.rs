@@ -123,12 +123,14 @@ impl RunningTask {
     async fn send_rows(&self, mut rows: OperatorRows, to: &mpsc::Sender<Part>) -> Result<bool, WorkerFailure> {
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(of_run)?;
-            let batch = BatchBytes::of(&batch).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
-            let held = self.state.held(batch.len()).map_err(of_run)?;
-            self.sent.rows.fetch_add(number(batch.rows), Ordering::Relaxed);
-            self.sent.bytes.fetch_add(number(batch.len()), Ordering::Relaxed);
-            if to.send(Part::Rows { head: frames::rows_head(&batch), body: batch.body, held }).await.is_err() {
-                return Ok(false);
+            for piece in BatchBytes::pieces(&batch) {
+                let piece = BatchBytes::of(&piece).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
+                let held = self.state.held(piece.len()).map_err(of_run)?;
+                self.sent.rows.fetch_add(number(piece.rows), Ordering::Relaxed);
+                self.sent.bytes.fetch_add(number(piece.len()), Ordering::Relaxed);
+                if to.send(Part::Rows { head: frames::rows_head(&piece), body: piece.body, held }).await.is_err() {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)

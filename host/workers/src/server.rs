@@ -3,41 +3,18 @@
 //! Windows of HTTP/2 bound what is on its way to a coordinator that reads slowly, and pings find a coordinator that is
 //! gone without a word: its tasks end with its connection.
 
-use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::routes::{probe, route};
+use crate::connection::{Serves, serve_connection};
 use crate::transport::Accept;
 use crate::worker::Worker;
 
-/// Connections at once, over all coordinators and probes.
-const MAX_CONNECTIONS: usize = 1024;
-/// How long a handshake, or the head of a request, may take.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a silent coordinator is asked whether it is there, and how long its answer may take.
-const PING_INTERVAL: Duration = Duration::from_secs(1);
-const PING_TIMEOUT: Duration = Duration::from_secs(3);
-/// Streams of a connection at once. Each partition that is read is one, and none may wait for another.
-const MAX_STREAMS: u32 = 1 << 16;
-/// Streams that a coordinator may have reset and the worker not yet seen to. A statement that ends early resets many.
-const MAX_RESET_STREAMS: usize = 1 << 14;
-/// How much of the body of a request may be on its way.
-const WINDOW: u32 = 256 << 10;
-/// How much of an answer is taken from its task before the connection takes it.
-const SEND_BUFFER: usize = 64 << 10;
 /// How often the worker looks whether its last task has ended, while it waits for that.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -54,14 +31,44 @@ pub struct WorkerListeners {
     pub grace: Duration,
 }
 
+/// The bounds of the connections of one listener.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionBounds {
+    /// Connections at once, over all coordinators and probes.
+    pub(crate) places: usize,
+    /// Connections beyond these, on which probes only are answered.
+    pub(crate) spare: usize,
+    /// How long a connection may be without a request, its handshake included.
+    pub(crate) silent: Duration,
+    /// The same for those beyond the places.
+    pub(crate) spare_silent: Duration,
+}
+
+impl Default for ConnectionBounds {
+    fn default() -> Self {
+        let (silent, spare_silent) = (Duration::from_secs(10), Duration::from_secs(2));
+        Self { places: 1024, spare: 64, silent, spare_silent }
+    }
+}
+
 /// Serves until `stop` resolves, then takes no new tasks and waits for those that run.
 pub async fn serve(worker: Arc<Worker>, listeners: WorkerListeners, stop: impl Future<Output = ()>) {
+    serve_within(worker, listeners, ConnectionBounds::default(), stop).await;
+}
+
+/// [`serve`] with other bounds.
+pub(crate) async fn serve_within(
+    worker: Arc<Worker>,
+    listeners: WorkerListeners,
+    bounds: ConnectionBounds,
+    stop: impl Future<Output = ()>,
+) {
     let WorkerListeners { tasks, accept, probes, grace } = listeners;
     let mut serving = JoinSet::new();
     serving.spawn(accept.clone().watch());
-    serving.spawn(accept_all(tasks, Arc::clone(&worker), Some(accept)));
+    serving.spawn(accept_all(tasks, Arc::clone(&worker), Some(accept), bounds));
     if let Some(probes) = probes {
-        serving.spawn(accept_all(probes, Arc::clone(&worker), None));
+        serving.spawn(accept_all(probes, Arc::clone(&worker), None, bounds));
     }
     stop.await;
     worker.drain();
@@ -81,8 +88,14 @@ pub async fn serve(worker: Arc<Worker>, listeners: WorkerListeners, stop: impl F
 }
 
 /// Accepts connections for ever: of coordinators, or of probes if nothing says how.
-async fn accept_all(listener: TcpListener, worker: Arc<Worker>, accept: Option<Accept>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept_all(
+    listener: TcpListener,
+    worker: Arc<Worker>,
+    accept: Option<Accept>,
+    ConnectionBounds { places, spare, silent, spare_silent }: ConnectionBounds,
+) {
+    let (places, spare) = (Arc::new(Semaphore::new(places)), Arc::new(Semaphore::new(spare)));
+    let usual = if accept.is_some() { Serves::Tasks } else { Serves::Probes };
     let accept = Arc::new(accept);
     // The connections end with this.
     let mut connections = JoinSet::new();
@@ -96,56 +109,21 @@ async fn accept_all(listener: TcpListener, worker: Arc<Worker>, accept: Option<A
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+        let (place, serves, silent) = match Arc::clone(&places).try_acquire_owned() {
+            Ok(place) => (Ok(place), usual, silent),
+            Err(_) => (Arc::clone(&spare).try_acquire_owned(), Serves::Spare, spare_silent),
+        };
+        let Ok(place) = place else {
             tracing::warn!(%peer, "there are too many connections");
             continue;
         };
         let (worker, accept) = (Arc::clone(&worker), Arc::clone(&accept));
         connections.spawn(async move {
-            if let Err(error) = connection(stream, worker, accept.as_ref().as_ref(), peer).await {
+            let served = serve_connection((stream, peer), accept.as_ref().as_ref(), worker, serves, silent);
+            if let Err(error) = served.await {
                 tracing::debug!(%error, %peer, "a connection ended early");
             }
             drop(place);
         });
-    }
-}
-
-async fn connection(
-    stream: TcpStream,
-    worker: Arc<Worker>,
-    accept: Option<&Accept>,
-    peer: SocketAddr,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let _ = stream.set_nodelay(true);
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(64 << 10);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(16 * WINDOW)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
-        .max_local_error_reset_streams(MAX_RESET_STREAMS)
-        .max_header_list_size(16 << 10)
-        .max_send_buf_size(SEND_BUFFER)
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT);
-    match accept {
-        Some(accept) => {
-            let stream = tokio::time::timeout(HEAD_TIMEOUT, accept.accept(stream, peer)).await??;
-            let service = service_fn(|request: Request<Incoming>| {
-                let worker = Arc::clone(&worker);
-                async move { Ok::<_, Infallible>(route(worker, request).await) }
-            });
-            pin!(builder.serve_connection(TokioIo::new(stream), service)).await
-        }
-        None => {
-            let service = service_fn(|request: Request<Incoming>| {
-                let answer = probe(&worker, request.method(), request.uri().path());
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            pin!(builder.serve_connection(TokioIo::new(stream), service)).await
-        }
     }
 }

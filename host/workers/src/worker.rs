@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use crate::messages::{BUILD, PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
+use crate::messages::{PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
 use crate::running_task::{RunningTask, SentCounts};
 use crate::task_state::{Ended, of_run};
 
@@ -34,6 +34,8 @@ pub struct WorkerOptions {
     pub tasks: usize,
     /// Threads that compute.
     pub threads: usize,
+    /// The name of this build, which differs where the sources of two do: only servers of the same one are served.
+    pub build: Arc<str>,
 }
 
 /// What a worker has done since its start.
@@ -60,6 +62,7 @@ pub struct Worker {
     compute: Option<Runtime>,
     places: Arc<Semaphore>,
     max_tasks: usize,
+    build: Arc<str>,
     tasks: Mutex<HashMap<Uuid, Arc<RunningTask>>>,
     draining: AtomicBool,
     pub(crate) counts: WorkerCounts,
@@ -88,6 +91,7 @@ impl Worker {
             compute: Some(compute),
             places: Arc::new(Semaphore::new(options.tasks)),
             max_tasks: options.tasks,
+            build: Arc::clone(&options.build),
             tasks: Mutex::default(),
             draining: AtomicBool::new(false),
             counts: WorkerCounts::default(),
@@ -113,7 +117,7 @@ impl Worker {
     pub(crate) fn status(&self) -> WorkerStatus {
         WorkerStatus {
             protocol: PROTOCOL,
-            build: BUILD.to_owned(),
+            build: self.build.as_ref().to_owned(),
             draining: self.is_draining(),
             tasks: self.tasks(),
             max_tasks: self.max_tasks,
@@ -166,9 +170,9 @@ impl Worker {
     ) -> Result<(Arc<RunningTask>, Option<Duration>), WorkerFailure> {
         let nonsense = |unreadable: Unreadable| WorkerFailure::Nonsense(unreadable.to_string());
         let (message, plan) = TaskMessage::read(&body).map_err(nonsense)?;
-        if !message.is_of_this_build() {
-            let (protocol, build) = (message.protocol, &message.build);
-            let why = format!("the task is of build {build} (protocol {protocol}), the worker of {BUILD} ({PROTOCOL})");
+        if !message.is_of_build(&self.build) {
+            let (protocol, build, own) = (message.protocol, &message.build, &self.build);
+            let why = format!("the task is of build {build} (protocol {protocol}), the worker of {own} ({PROTOCOL})");
             return Err(WorkerFailure::Nonsense(why));
         }
         let bounds = message.bounds().map_err(nonsense)?;

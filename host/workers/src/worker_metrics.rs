@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::messages::{BUILD, WorkerStatus};
+use crate::messages::WorkerStatus;
 use crate::worker::Worker;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -18,10 +18,13 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
+/// As the server has it.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The page of a worker.
 pub(crate) fn page(worker: &Worker) -> String {
     let mut registry = Registry::default();
-    registry.register("tidegate_build", "The running build", Info::new([("version", BUILD)]));
+    registry.register("tidegate_build", "The running build", Info::new([("version", VERSION)]));
     let WorkerStatus { protocol: _, build: _, draining, tasks, max_tasks, memory_held, memory_limit } = worker.status();
     for (name, help, value) in [
         ("tidegate_worker_tasks", "Tasks that run", tasks),

@@ -248,6 +248,7 @@ fn a_confirmed_message_is_not_sent_again_while_that_cannot_be_written() {
     let data = own.path().join("data");
     let server = start(&data, &[]);
     let receiver = Receiver::start(&[], false);
+    server.send(EDGE, &json!([request("0", now(), "/y")]));
     endpoint(&server);
     create(&server, &alert("hook", &receiver.url()));
     ran(&server, "hook");

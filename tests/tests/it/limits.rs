@@ -86,6 +86,43 @@ fn time_memory_and_size_are_limited_for_one_token_and_free_for_the_next() {
 }
 
 #[test]
+fn lists_that_are_copied_into_many_rows_end_nothing_but_their_statement() {
+    let server = server(&[]);
+    save(&server, "plain", &json!({}));
+    let held = token(&server, &json!({"request_time": "3 s", "statement_memory": "64 MiB"}));
+    let run = |sql: &str| ask(&server, &held, "plain", &[("sql", sql)]);
+    let only_length = "select (select count(*) from unnest(a) x where x = array_length(a)) as v \
+                       from (select generate_array(1, 50000) as a)";
+    assert_eq!(run(only_length).rows()[0]["v"], 1);
+    let sets = "select array_includes_all(generate_array(1, 90000), array_reverse(generate_array(1, 90000))) as v";
+    assert_eq!(run(sets).rows()[0]["v"], true);
+    let numbers = "(select generate_array(1, 20000) as a) t";
+    for sql in [
+        format!("select sum(a[offset(mod(x, 10))]) as v from {numbers} cross join unnest(t.a) x"),
+        format!("select sum(a[offset(mod(x, 10))]) as v from {numbers} cross join unnest(generate_array(1, 8000)) x"),
+        format!(
+            "select count(b) as v from (select first_value(a) over (order by x) as b from {numbers} \
+             cross join unnest(generate_array(1, 8000)) x)"
+        ),
+        "select max(length(s)) as v from (select string_agg(repeat('a', 7000)) over (partition by div(x, 50) order by x) as s \
+         from unnest(generate_array(0, 7999)) x)"
+            .to_owned(),
+    ] {
+        run(&sql).refused(422, "limit_exceeded", &["memory"]);
+    }
+    // Offsets beyond 32 bits, and work that is long: either the time or the memory is over.
+    for list in ["array(select mod(n, 2) = 0 from unnest(generate_array(1, 90000)) n)", "generate_array(1, 90000)"] {
+        let sql =
+            format!("select (select count(*) from unnest(a) x where x in unnest(a)) as v from (select {list} as a)");
+        let began = std::time::Instant::now();
+        let status = run(&sql).status;
+        assert!([200, 422, 504].contains(&status), "{status}: {sql}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}: {sql}", began.elapsed());
+    }
+    assert_eq!(ask(&server, &held, "plain", &[]).rows().len(), 20);
+}
+
+#[test]
 fn a_kept_answer_is_given_to_those_with_the_same_limits_only() {
     let server = server(&[]);
     save(&server, "kept", &json!({}));

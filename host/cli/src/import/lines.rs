@@ -13,6 +13,8 @@ const LONGEST: u64 = 16 << 20;
 pub(super) struct Event {
     pub(super) line: u64,
     pub(super) text: Vec<u8>,
+    /// How many events the server makes of it: one, or those in its `batch`.
+    pub(super) events: u64,
 }
 
 /// The events of one request, and the lines that cannot be sent.
@@ -60,7 +62,9 @@ impl<R: BufRead> Lines<R> {
             match serde_json::from_slice::<Value>(text) {
                 Ok(value) if value.is_object() => {
                     held += text.len() + 1;
-                    batch.events.push(Event { line: self.line, text: text.to_vec() });
+                    let several = value.get("batch").and_then(Value::as_array);
+                    let events = several.map_or(Some(1), |several| u64::try_from(several.len()).ok()).unwrap_or(1);
+                    batch.events.push(Event { line: self.line, text: text.to_vec(), events });
                 }
                 Ok(_) => batch.bad.push((self.line, "it is no JSON object".to_owned())),
                 Err(error) => {
@@ -95,11 +99,12 @@ mod tests {
 
     #[test]
     fn lines_come_in_batches_with_their_numbers() {
-        let text = "{\"a\": 1}\n\n  {\"a\": 2}\r\nnonsense\n[1]\n{\"a\": 3}";
+        let text = "{\"a\": 1}\n\n  {\"a\": 2}\r\nnonsense\n[1]\n{\"batch\": [{}, {}]}";
         let mut lines = Lines::new(text.as_bytes());
         let batch = lines.batch(1 << 20).unwrap().unwrap();
         let numbers: Vec<u64> = batch.events.iter().map(|event| event.line).collect();
         assert_eq!(numbers, [1, 3, 6]);
+        assert_eq!(batch.events.iter().map(|event| event.events).collect::<Vec<_>>(), [1, 1, 2]);
         assert_eq!(batch.bad.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5]);
         assert!(lines.batch(1 << 20).unwrap().is_none());
         let mut lines = Lines::new(text.as_bytes());

@@ -3,7 +3,9 @@
 //! It uses HTTP, so that it needs only an ingest token and works beside other clients. If the server refuses a batch,
 //! the refused events are found by bisection and counted, and all others are stored.
 
+mod answer;
 mod lines;
+mod patience;
 mod send;
 
 use std::fs::File;
@@ -15,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::client::{Client, ServerArguments};
 use crate::outcome::Outcome;
-use lines::{Batch, Lines};
+use lines::{Batch, Event, Lines};
 use send::{Sender, Sent};
 
 /// The size of one request, in bytes of events.
@@ -75,15 +77,15 @@ impl Total {
             if events.is_empty() {
                 continue;
             }
-            match self.sender.send(&events)? {
-                Sent::Stored(named, count) => {
-                    self.stored += u64::try_from(events.len())?.saturating_sub(count);
+            let tell = |words: &str| bar.suspend(|| eprintln!("{words}"));
+            match self.sender.send(&events, tell)? {
+                Sent::Stored(stored) => {
+                    self.stored += stored.accepted;
                     let before = self.refused;
-                    for (index, reason) in named {
-                        let line = events.get(index).map_or(0, |event| event.line);
-                        self.refuse(path, bar, line, &reason);
+                    for (index, reason) in stored.named {
+                        self.refuse(path, bar, line_of(&events, index), &reason);
                     }
-                    self.refused = before + count;
+                    self.refused = before + stored.rejected;
                 }
                 Sent::Refused(reason) => {
                     if events.len() == 1 {
@@ -108,6 +110,18 @@ impl Total {
             bar.suspend(|| eprintln!("more lines are refused; they are counted"));
         }
     }
+}
+
+/// The line of the event with this index in a batch.
+fn line_of(events: &[Event], index: usize) -> u64 {
+    let mut left = u64::try_from(index).unwrap_or(u64::MAX);
+    for event in events {
+        match left.checked_sub(event.events) {
+            Some(rest) => left = rest,
+            None => return event.line,
+        }
+    }
+    0
 }
 
 /// A progress bar over the bytes of a file, only if standard error is a terminal.
@@ -135,4 +149,16 @@ fn open(path: &Path, bar: &ProgressBar) -> Result<Box<dyn BufRead>, Box<dyn std:
         _ => Box::new(file),
     };
     Ok(Box::new(BufReader::with_capacity(256 << 10, read)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_leads_to_its_line() {
+        let event = |line, events| Event { line, text: Vec::new(), events };
+        let all = [event(1, 1), event(3, 0), event(4, 2), event(7, 1)];
+        assert_eq!([0, 1, 2, 3, 4].map(|index| line_of(&all, index)), [1, 4, 4, 7, 0]);
+    }
 }

@@ -1,16 +1,17 @@
 //! What is done after the clock went back.
 //!
-//! The time of the next run is written down. If the clock was ahead when that was done, the alert would wait until the clock
-//! is there again, without a word: an hour, if it was an hour.
+//! The times of the next run and of the next attempt to send a message are written down. If the clock was ahead when that was
+//! done, the alert or the message would wait until the clock is there again, without a word: an hour, if it was an hour.
 
 use tidegate_model::Failure;
 
-use super::schedule::next_run;
+use super::schedule::{next_run, pause};
 use super::state::{Alerts, definition};
 use crate::blocking::blocking;
 
 impl Alerts {
-    /// Brings each alert whose next run lies behind the next point of its grid to that point.
+    /// Brings each alert whose next run lies behind the next point of its grid to that point, and each message that waits
+    /// longer than the pause after its last attempt to the end of that pause.
     pub(super) async fn bring_forward(&self, now: i64) -> Result<(), Failure> {
         let waiting = blocking(&self.store, move |store| store.catalog().alerts_after(now)).await?;
         for record in waiting {
@@ -21,6 +22,12 @@ impl Alerts {
                 let (endpoint, name) = (record.endpoint, record.name);
                 blocking(&self.store, move |store| store.catalog().reschedule_alert(endpoint, &name, next)).await?;
             }
+        }
+        let first = self.options.retry_wait;
+        let longest = move |attempts: u32| if attempts == 0 { 0 } else { pause(first, attempts) };
+        let hastened = blocking(&self.store, move |store| store.catalog().hasten_alert_messages(now, longest)).await?;
+        if hastened > 0 {
+            tracing::info!(messages = hastened, "the clock went back; messages of alerts are sent earlier");
         }
         Ok(())
     }

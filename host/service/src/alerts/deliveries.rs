@@ -1,6 +1,7 @@
 //! One attempt to send a message, and what becomes of it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidegate_model::Alert;
@@ -13,11 +14,12 @@ use super::sender::{Attempt, Outgoing};
 use super::state::Alerts;
 use crate::blocking::blocking;
 
-/// How long a message is kept back when what became of it cannot be written.
-const WRITE_PAUSE: Duration = Duration::from_secs(5);
+/// The first and the longest pause before what became of a message is written again that could not be.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Alerts {
-    /// Sends a message once, and writes what became of it.
+    /// Sends a message once, and writes what became of it. Ends when that is written.
     pub(super) async fn deliver(&self, message: AlertMessage, alert: &Alert) {
         let (id, tried) = (message.id, message.attempts);
         // It was read before it was taken up here, and may have been sent in between.
@@ -52,10 +54,28 @@ impl Alerts {
         let text = serde_json::to_string(&delivery).unwrap_or_else(|_| "null".to_owned());
         let next =
             (!confirmed && !is_last).then(|| self.clock.now().saturating_add(pause(self.options.retry_wait, number)));
-        let write = move |store: &Store| store.catalog().finish_alert_attempt(&message, &text, next);
-        if let Err(failure) = blocking(&self.store, write).await {
-            tracing::error!(%failure, "what became of a message of an alert cannot be written; it may be sent again");
-            tokio::time::sleep(WRITE_PAUSE).await;
+        self.write_down(message, text, next).await;
+    }
+
+    /// Writes what became of a message. Where that fails the write alone is tried again until the service stops: a receiver
+    /// that has confirmed a message would get it again else. The message keeps its place among those that are sent, so
+    /// that no more of them wait here than are sent at once, and nothing is sent of which no note can be made.
+    async fn write_down(&self, message: AlertMessage, delivery: String, next: Option<i64>) {
+        let what = Arc::new((message, delivery));
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let own = Arc::clone(&what);
+            let write = move |store: &Store| store.catalog().finish_alert_attempt(&own.0, &own.1, next);
+            let Err(failure) = blocking(&self.store, write).await else { return };
+            if self.stopping.load(Ordering::Relaxed) {
+                tracing::error!(%failure, "what became of a message of an alert cannot be written; it may be sent again");
+                return;
+            }
+            if pause == FIRST_PAUSE {
+                tracing::error!(%failure, "what became of a message of an alert cannot be written; that is tried again");
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

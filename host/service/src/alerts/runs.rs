@@ -18,7 +18,7 @@ use super::schedule::next_run;
 use super::state::{Alerts, definition, unwritable};
 use crate::answer::Format;
 use crate::blocking::blocking;
-use crate::execution::{RunRecord, SentParameters, check_request, redaction, takes_time};
+use crate::execution::{RunRecord, SentParameters, check_request, limits_of, redaction, takes_time};
 use crate::tenant::Tenant;
 use crate::tokens::Access;
 
@@ -137,8 +137,12 @@ impl Alerts {
         let sent = SentParameters { values, adhoc: None };
         let executor = Arc::clone(&self.executor);
         let is_slow = takes_time(&endpoint.manifest, &reads, &sent);
+        let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
         let check = move || check_request(executor.limits(), endpoint, &reads, &access, sent, Format::NdJson, redact);
-        let mut request = if is_slow { self.executor.run_in_place(Tenant::Alerts, check).await? } else { check()? };
+        let mut request = match is_slow {
+            true => self.executor.run_in_place(Tenant::Alerts, limit, async move { check() }).await?,
+            false => check()?,
+        };
         request.tenant = Tenant::Alerts;
         request.limits.answer_bytes = request.limits.answer_bytes.min(MOST_ANSWER);
         let running =

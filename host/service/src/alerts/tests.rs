@@ -254,6 +254,31 @@ async fn an_alert_does_not_wait_for_the_hour_that_the_clock_was_ahead() {
     service.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_does_not_wait_for_the_hour_that_the_clock_was_ahead() {
+    let folder = tempfile::tempdir().unwrap();
+    let (receiver, turned) = (Receiver::start(&[500]), Turned::new());
+    let service = open(folder.path(), turned).await;
+    turned.forward(60);
+    event(&service, "one").await;
+    let id = save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
+    let catalog = service.store.catalog();
+    let delivery = || -> Value {
+        let record = catalog.alert(id, "a").unwrap().unwrap();
+        record.last_delivery.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+    };
+    until("the first attempt", || delivery()["attempt"] == 1).await;
+    turned.forward(-60);
+    // Its pause is 10 s.
+    let soon = || service.clock.now() + 11_000_000;
+    until("its time is brought forward", || !catalog.due_alert_messages(soon(), None, 9).unwrap().is_empty()).await;
+    assert_eq!(receiver.states(), ["firing"], "its pause holds");
+    turned.forward(1);
+    until("it is sent", || delivery()["delivered"] == true).await;
+    assert_eq!(receiver.states(), ["firing", "firing"]);
+    service.close().await.unwrap();
+}
+
 /// More messages wait for a host that does not answer than are read at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_behind_many_of_another_host_is_sent() {

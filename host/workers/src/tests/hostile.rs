@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::ipc::CompressionType;
+use datafusion::arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use hyper::{Method, Response};
 use tidegate_cluster::{BatchBytes, Workers};
 use tidegate_model::{Code, Failure};
@@ -13,10 +16,10 @@ use tokio::net::TcpListener;
 
 use super::cluster::store;
 use super::promises::Coordinator;
-use super::support::Cluster;
+use super::support::{BUILD, Cluster};
 use crate::Outcome;
 use crate::frames;
-use crate::messages::{BUILD, CostMessage, PROTOCOL, STATUS, StartedMessage, WorkerStatus};
+use crate::messages::{CostMessage, PROTOCOL, STATUS, StartedMessage, WorkerStatus};
 
 /// What a fake worker answers to the start of a task, and to the request for a partition.
 #[derive(Debug, Clone)]
@@ -113,6 +116,20 @@ fn end() -> Vec<u8> {
     frames::end(&CostMessage::default()).to_vec()
 }
 
+/// Rows as the format has them compressed, of which a length says that they are 64 TiB: to allocate as much would end
+/// the process.
+fn compressed() -> BatchBytes {
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7; 1000]));
+    let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME)).unwrap();
+    let (mut dictionaries, mut context) = (DictionaryTracker::new(true), IpcWriteContext::default());
+    let encoded = IpcDataGenerator::default().encode(&batch, &mut dictionaries, &options, &mut context).unwrap().1;
+    let mut body = encoded.arrow_data;
+    let length = body.windows(8).position(|bytes| bytes == 8000_u64.to_le_bytes()).unwrap();
+    body[length..length + 8].copy_from_slice(&(1_u64 << 46).to_le_bytes());
+    BatchBytes { message: encoded.ipc_message, body: body.into(), rows: 1000 }
+}
+
 /// A statement over one worker that plays the script; one partition.
 async fn play(script: Script) -> (Result<usize, Failure>, Cluster) {
     let (store, folder) = store(2, 20).await;
@@ -130,12 +147,15 @@ async fn play(script: Script) -> (Result<usize, Failure>, Cluster) {
 async fn nonsense_is_told_as_that() {
     let rows = BatchBytes { message: vec![7; 200], body: vec![9_u8; 1000].into(), rows: 3 };
     let rows = [frames::rows_head(&rows), rows.body.to_vec(), end()].concat();
+    let packed = compressed();
+    let packed = [frames::rows_head(&packed), packed.body.to_vec(), end()].concat();
     let ok = |rows: Vec<u8>| Script { status: 200, start: Said::Open(started(1)), rows: Said::Bytes(rows) };
     for script in [
         ok(b"HTTP/1.1 200 OK\r\n\r\nhello, this is no worker".to_vec()),
         ok(lie(5, 1, 10, 1 << 60)),
         ok(lie(5, u64::MAX, u32::MAX, u64::MAX)),
         ok(rows),
+        ok(packed),
         ok(started(1)),
         ok(frames::cost(&CostMessage::default()).to_vec()),
         Script { status: 404, ..ok(Vec::new()) },
@@ -143,6 +163,7 @@ async fn nonsense_is_told_as_that() {
         Script { start: Said::Open(end()), ..ok(end()) },
         Script { start: Said::Open(vec![0; 4096]), ..ok(end()) },
         Script { start: Said::Open(lie(1, 0, 1 << 31, 0)), ..ok(end()) },
+        Script { start: Said::Open(lie(5, 1, 100, 1 << 29)), ..ok(end()) },
     ] {
         let (got, cluster) = play(script.clone()).await;
         let failure = got.unwrap_err();
@@ -203,7 +224,9 @@ async fn workers_of_another_version_are_not_used() {
     let script = Script { status: 200, start: Said::Closed, rows: Said::Closed };
     let (store, folder) = store(2, 20).await;
     let mut addresses = Vec::new();
-    for (protocol, build) in [(PROTOCOL + 1, BUILD), (PROTOCOL, "0.0.1"), (PROTOCOL, BUILD)] {
+    // The last one is of the same version, and of other sources.
+    let builds = [(PROTOCOL + 1, BUILD), (PROTOCOL, "0.0.1"), (PROTOCOL, BUILD), (PROTOCOL, "1.2.3+46")];
+    for (protocol, build) in builds {
         addresses.push(fake_of(script.clone(), WorkerStatus { protocol, build: build.to_owned(), ..status() }).await);
     }
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -220,5 +243,6 @@ async fn workers_of_another_version_are_not_used() {
     };
     assert!(why(addresses[0]).contains(&format!("protocol {}", PROTOCOL + 1)), "{views:?}");
     assert!(why(addresses[1]).contains("version 0.0.1"), "{views:?}");
-    assert!(why(addresses[3]).contains("cannot be reached"), "{views:?}");
+    assert!(why(addresses[3]).contains("version 1.2.3+46 (protocol 2), this server of 1.2.3+45"), "{views:?}");
+    assert!(why(addresses[4]).contains("cannot be reached"), "{views:?}");
 }

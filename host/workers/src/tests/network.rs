@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::promises::{self, Coordinator};
-use super::support::{Cluster, Served, worker_options};
+use super::support::{BUILD, Cluster, Served, worker_options};
 use crate::{Connect, Outcome, RemoteWorkers, WorkerAddress, WorkerOptions, WorkerView};
 
 const ALL: &str = "SELECT * FROM t ORDER BY timestamp DESC";
@@ -192,7 +192,7 @@ async fn a_worker_answers_probes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_on_other_machines_need_tls() {
     let far = [WorkerAddress::Fixed("192.0.2.1:4100".parse().unwrap())];
-    assert!(RemoteWorkers::start(&far, Connect::Loopback).unwrap_err().contains("needs TLS"));
+    assert!(RemoteWorkers::start(&far, Connect::Loopback, BUILD.into()).unwrap_err().contains("needs TLS"));
 }
 
 /// A name stands for all its addresses.
@@ -202,7 +202,7 @@ async fn names_of_workers_are_looked_up() {
     let port = cluster.served[0].address.port();
     let addresses =
         [WorkerAddress::Named("localhost".into(), port), WorkerAddress::Named("no.such.name.invalid".into(), 1)];
-    cluster.workers = RemoteWorkers::start(&addresses, Connect::Loopback).unwrap();
+    cluster.workers = RemoteWorkers::start(&addresses, Connect::Loopback, BUILD.into()).unwrap();
     cluster.usable(1).await;
     let views = cluster.workers.views();
     assert!(views.iter().any(|view| view.name.as_ref() == format!("127.0.0.1:{port}")), "{views:?}");

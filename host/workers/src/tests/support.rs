@@ -19,29 +19,46 @@ use tokio::task::JoinHandle;
 
 use super::cluster::{plan, store};
 use super::promises::Coordinator;
-use crate::{Accept, Connect, RemoteWorkers, Worker, WorkerAddress, WorkerListeners, WorkerOptions, serve};
+use crate::server::{ConnectionBounds, serve_within};
+use crate::{Accept, Connect, RemoteWorkers, Worker, WorkerAddress, WorkerListeners, WorkerOptions};
+
+/// The name of the build of all of them.
+pub(super) const BUILD: &str = "1.2.3+45";
 
 /// A worker that listens.
 pub(super) struct Served {
     pub(super) worker: Arc<Worker>,
     pub(super) address: SocketAddr,
+    /// Where it answers probes only.
+    pub(super) probes: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
 }
 
 impl Served {
     pub(super) async fn start(folder: &Path, options: &WorkerOptions, address: SocketAddr) -> Self {
+        Self::start_within(folder, options, address, ConnectionBounds::default()).await
+    }
+
+    pub(super) async fn start_within(
+        folder: &Path,
+        options: &WorkerOptions,
+        address: SocketAddr,
+        bounds: ConnectionBounds,
+    ) -> Self {
         let segments = SegmentFiles::folder(&folder.join("data")).unwrap();
         let worker = Worker::start(options, segments).unwrap();
         let tasks = TcpListener::bind(address).await.unwrap();
         let address = tasks.local_addr().unwrap();
-        let listeners =
-            WorkerListeners { tasks, accept: Accept::Loopback, probes: None, grace: Duration::from_secs(10) };
+        let probes = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let probes_at = probes.local_addr().unwrap();
+        let grace = Duration::from_secs(10);
+        let listeners = WorkerListeners { tasks, accept: Accept::Loopback, probes: Some(probes), grace };
         let (stop, stopped) = oneshot::channel();
-        let serving = tokio::spawn(serve(Arc::clone(&worker), listeners, async move {
+        let serving = tokio::spawn(serve_within(Arc::clone(&worker), listeners, bounds, async move {
             let _ = stopped.await;
         }));
-        Self { worker, address, stop: Some(stop), serving }
+        Self { worker, address, probes: probes_at, stop: Some(stop), serving }
     }
 
     /// Ends it as a signal does.
@@ -101,7 +118,7 @@ pub(super) fn engine_options(partitions: usize) -> EngineOptions {
 }
 
 pub(super) fn worker_options() -> WorkerOptions {
-    WorkerOptions { engine: engine_options(2), tasks: 64, threads: 4 }
+    WorkerOptions { engine: engine_options(2), tasks: 64, threads: 4, build: BUILD.into() }
 }
 
 impl Cluster {
@@ -135,7 +152,7 @@ impl Cluster {
         partitions: usize,
     ) -> Self {
         let addresses: Vec<_> = addresses.iter().copied().map(WorkerAddress::Fixed).collect();
-        let workers = RemoteWorkers::start(&addresses, Connect::Loopback).unwrap();
+        let workers = RemoteWorkers::start(&addresses, Connect::Loopback, BUILD.into()).unwrap();
         let spy = Arc::new(Spy { workers: Arc::clone(&workers), tasks: Mutex::default() });
         let last = Arc::<Mutex<CutReport>>::default();
         let told = Arc::clone(&last);

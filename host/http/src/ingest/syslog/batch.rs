@@ -54,8 +54,9 @@ impl Batch {
     pub(super) fn take(&mut self, app: &App, sender: &Sender, message: &[u8]) -> Result<(), Reason> {
         let now = app.service.clock.now();
         let text = String::from_utf8_lossy(message);
-        let mut parsed = read(&text, Calendar { now, zone: app.service.options.syslog.time_zone });
-        let credentials = credentials(&mut parsed);
+        let calendar = Calendar { now, zone: app.service.options.syslog.time_zone };
+        let parsed = read(&text, calendar).map_err(|_| Reason::Invalid)?;
+        let credentials = credentials(&parsed);
         let known = self.known.iter().find(|(known, _)| *known == credentials).map(|(_, place)| *place);
         let place = match known {
             Some(place) => place,
@@ -71,6 +72,7 @@ impl Batch {
         };
         let part = self.parts.get_mut(place).ok_or(Reason::Invalid)?;
         part.bytes += message.len();
+        // The values are made only now that the sender may send.
         part.intake.add(record(parsed));
         self.since.get_or_insert_with(Instant::now);
         Ok(())

@@ -21,6 +21,8 @@ pub struct SyslogContent {
     pub too_long: usize,
     /// Why each event is refused that is none.
     pub refused: Vec<String>,
+    /// Why each message is refused that is not read.
+    pub unreadable: Vec<String>,
     /// Whether the stream ends within a message, or where no message can be found any more.
     pub is_cut: bool,
     /// The most bytes that were held at once.
@@ -60,11 +62,15 @@ pub fn read_syslog(bytes: &[u8], piece: usize) -> SyslogContent {
 
 fn take(message: &[u8], content: &mut SyslogContent, intake: &mut Intake) {
     let text = String::from_utf8_lossy(message);
-    let mut message = read(&text, Calendar { now: NOW, zone: Tz::Europe__Berlin });
-    credentials(&mut message);
-    let event = record(message);
-    content.events.push(event.to_string());
-    intake.add(event);
+    match read(&text, Calendar { now: NOW, zone: Tz::Europe__Berlin }) {
+        Ok(message) => {
+            credentials(&message);
+            let event = record(message);
+            content.events.push(event.to_string());
+            intake.add(event);
+        }
+        Err(reason) => content.unreadable.push(reason.to_string()),
+    }
 }
 
 fn finished(mut content: SyslogContent, intake: &Intake) -> SyslogContent {

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use super::structured_data::StructuredData;
 
 const SEVERITIES: [&str; 8] = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"];
 
 /// The parts of a message. What the message does not have is none.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message<'m> {
     /// Eight times the facility, and the severity.
     pub(crate) priority: Option<u8>,
@@ -17,8 +17,7 @@ pub(crate) struct Message<'m> {
     pub(crate) app_name: Option<&'m str>,
     pub(crate) proc_id: Option<&'m str>,
     pub(crate) msg_id: Option<&'m str>,
-    /// The structured data: the parameters of each element by its id.
-    pub(crate) data: Map<String, Value>,
+    pub(crate) data: StructuredData<'m>,
     pub(crate) text: &'m str,
 }
 

@@ -5,47 +5,49 @@ use serde_json::{Map, Value};
 use super::message::{Message, priority};
 use super::rfc3164::{self, Calendar};
 use super::rfc5424;
-
-/// The id of the element of structured data with the token, before `@` and the number of an organisation.
-const CREDENTIALS: &str = "tidegate";
+use super::structured_data::{Element, begins_own};
+use super::unreadable::Unreadable;
 
 /// What a message says about its sender: `[tidegate@NUMBER token="..." source="..."]` in the structured data.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) token: Option<String>,
+    /// Where the token sends to. Without a token nothing can be chosen.
     pub(crate) source: Option<String>,
 }
 
 /// Reads a message of any form. What is no syslog message is text.
-pub(crate) fn read(text: &str, calendar: Calendar) -> Message<'_> {
+///
+/// # Errors
+/// Those of structured data that is not read. A token would be stored, because its element is not where it belongs.
+pub(crate) fn read(text: &str, calendar: Calendar) -> Result<Message<'_>, Unreadable> {
     let is_5424 = priority(text).is_some_and(|(_, rest)| rest.starts_with("1 "));
-    match is_5424.then(|| rfc5424::read(text)) {
-        Some(Ok(message)) => message,
-        _ => rfc3164::read(text, calendar),
-    }
+    let message = if is_5424 { rfc5424::read(text)? } else { rfc3164::read(text, calendar) };
+    // A field too few or too many in the header, or a second element behind a blank.
+    let Message { hostname, app_name, proc_id, msg_id, .. } = message;
+    let is_in_header = [message.time.as_deref(), hostname, app_name, proc_id, msg_id].into_iter().flatten().any(is_own);
+    let is_in_text = begins_own(message.text) && message.text.contains("token");
+    if is_in_header || is_in_text { Err(Unreadable::BrokenCredentials) } else { Ok(message) }
 }
 
-/// Takes what a message says about its sender out of the structured data: a token is not stored.
-pub(crate) fn credentials(message: &mut Message<'_>) -> Credentials {
-    let is_own = |id: &str| id.strip_prefix(CREDENTIALS).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));
-    let ids: Vec<String> = message.data.keys().filter(|id| is_own(id)).cloned().collect();
-    let mut found = Credentials::default();
-    for id in ids {
-        let element = message.data.shift_remove(&id);
-        let text = |name: &str| {
-            let text = element.as_ref()?.get(name)?.as_str()?;
-            (!text.is_empty()).then(|| text.to_owned())
-        };
-        found.token = found.token.or_else(|| text("token"));
-        found.source = found.source.or_else(|| text("source"));
-    }
-    found
+/// Whether a word of the header is the beginning of an element with a token.
+fn is_own(word: &str) -> bool {
+    word == "[tidegate" || begins_own(word)
 }
 
-/// The event of a message: its text as the message, the header and the structured data in `metadata`.
+/// What a message says about its sender. Only the elements that say it are copied.
+pub(crate) fn credentials(message: &Message<'_>) -> Credentials {
+    let own = |name: &str| message.data.elements().filter(|element| element.is_own()).find_map(|own| own.value(name));
+    let token = own("token").map(Into::into);
+    let source = token.is_some().then(|| own("source").map(Into::into)).flatten();
+    Credentials { token, source }
+}
+
+/// The event of a message: its text as the message, the header and the structured data in `metadata`. What the structured
+/// data says about the sender is left out: a token is not stored.
 pub(crate) fn record(message: Message<'_>) -> Value {
     let (level, severity, facility) = (message.level(), message.severity(), message.facility());
-    let data = Some(message.data).filter(|data| !data.is_empty());
+    let data = message.data.values(|element: Element<'_>| !element.is_own());
     let metadata: Map<String, Value> = [
         ("level", level.map(Value::from)),
         ("severity", severity.map(Value::from)),
@@ -54,7 +56,7 @@ pub(crate) fn record(message: Message<'_>) -> Value {
         ("app_name", message.app_name.map(Value::from)),
         ("proc_id", message.proc_id.map(Value::from)),
         ("msg_id", message.msg_id.map(Value::from)),
-        ("structured_data", data.map(Value::from)),
+        ("structured_data", data),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name.to_owned(), value?)))
@@ -68,13 +70,18 @@ pub(crate) fn record(message: Message<'_>) -> Value {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use serde_json::json;
 
+    const CALENDAR: Calendar = Calendar { now: 1_763_633_702_000_000, zone: chrono_tz::UTC };
+
     fn of(text: &str) -> (Value, Credentials) {
-        let mut message = read(text, Calendar { now: 1_763_633_702_000_000, zone: chrono_tz::UTC });
-        let credentials = credentials(&mut message);
+        let message = read(text, CALENDAR).unwrap();
+        let credentials = credentials(&message);
         (record(message), credentials)
     }
 
@@ -113,5 +120,44 @@ mod tests {
         }
         let (_, other) = of("<14>1 - - - - - [tidegates token=\"t\"] m");
         assert_eq!(other, Credentials::default());
+    }
+
+    #[test]
+    fn a_token_in_an_element_that_is_not_well_formed_is_not_stored() {
+        for text in [
+            "<14>1 - - - - - [tidegate@1 token=\"secret] m",
+            "<14>1 - - - - - [a x=\"1\"][tidegate@1 token=\"secret\" source=s] m",
+            "<14>1 - - - - - [a x=\"1\"] [tidegate@1 token=\"secret\"] m",
+            "<14>1 - - - - - - [tidegate@1 token=\"secret\"] m",
+            "<14>1 - - - - [tidegate@1 token=\"secret\"] m",
+            "<14>1 - - - - [tidegate token=\"secret\"] m",
+            "<14>[tidegate@1 token=\"secret\"] m",
+            "[tidegate@1 token=\"secret\"] m",
+        ] {
+            assert_eq!(read(text, CALENDAR), Err(Unreadable::BrokenCredentials), "{text}");
+        }
+        let (event, found) = of("<14>1 - - - - - [tidegate@1 token=\"secret\"][a x=\"1] m");
+        assert_eq!(found.token.as_deref(), Some("secret"));
+        assert_eq!(event.get("event_message"), Some(&json!("[a x=\"1] m")));
+        assert!(!event.to_string().contains("secret"), "{event}");
+        for text in ["<14>1 - - - - - - [tidegate] a token", "<14>1 - - - - - - [tidegate 7] started", "[tidegate] x"] {
+            assert!(read(text, CALENDAR).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_costs_what_its_length_is() {
+        let long = |unit: &str| unit.repeat((1 << 20) / unit.len());
+        let began = Instant::now();
+        for unit in ["[tidegate@1 a=\"b\"]", "[a]", "[", " ", ":", "<", "1", "a=\"", "\\", "Nov 20 ", "\u{feff}"] {
+            for head in ["<13>1 - - - - - ", "<13>1 - - - - - [tidegate", "<13>", "<13>Nov 20 ", "Nov 20 10:15:02 ", ""]
+            {
+                if let Ok(message) = read(&format!("{head}{}", long(unit)), CALENDAR) {
+                    credentials(&message);
+                    record(message);
+                }
+            }
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }
 }

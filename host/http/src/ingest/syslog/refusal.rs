@@ -53,7 +53,10 @@ impl Reason {
             Self::NoSource => {
                 "there is no source for a message: neither the one that it names nor [syslog] source is there"
             }
-            Self::Invalid => "a message cannot be stored",
+            Self::Invalid => {
+                "a message cannot be stored: it is no event, its structured data has more than 100 elements, or its element \
+                 [tidegate@...] is not well formed"
+            }
             Self::Incomplete => "a connection ended within a message",
             Self::TooSlow => "a message did not arrive in [syslog] message_timeout",
             Self::WrongLength => "the length before a message was wrong; the connection is closed",

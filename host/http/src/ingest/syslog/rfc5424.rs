@@ -4,15 +4,16 @@
 //! `-` in its place, and without both is read.
 
 use super::message::{Message, bare, priority};
-use super::structured_data::structured_data;
+use super::structured_data::StructuredData;
+use super::unreadable::Unreadable;
 
 /// Reads a message.
 ///
 /// # Errors
-/// Why it is none of RFC 5424, in words for its sender.
-pub(crate) fn read(message: &str) -> Result<Message<'_>, String> {
-    let (priority, rest) = priority(message).ok_or("a syslog message begins with its priority, as in <190>1")?;
-    let mut rest = rest.strip_prefix("1 ").ok_or("after the priority comes the version 1 of the protocol")?;
+/// Why it is none of RFC 5424; those of [`StructuredData::read`].
+pub(crate) fn read(message: &str) -> Result<Message<'_>, Unreadable> {
+    let (priority, rest) = priority(message).ok_or(Unreadable::NoPriority)?;
+    let mut rest = rest.strip_prefix("1 ").ok_or(Unreadable::NoVersion)?;
     let mut word = || {
         let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
         rest = after;
@@ -30,9 +31,8 @@ pub(crate) fn read(message: &str) -> Result<Message<'_>, String> {
     };
     if rest == "-" || rest.starts_with("- ") {
         rest = rest.get(2..).unwrap_or_default();
-    } else if let Some((data, after)) = structured_data(rest) {
-        message.data = data;
-        rest = after;
+    } else {
+        (message.data, rest) = StructuredData::read(rest)?;
     }
     message.text = bare(rest);
     Ok(message)
@@ -52,16 +52,16 @@ mod tests {
         assert_eq!(message.time.as_deref(), Some("2003-10-11T22:14:15.003Z"));
         assert_eq!((message.hostname, message.app_name), (Some("mymachine.example.com"), Some("su")));
         assert_eq!((message.proc_id, message.msg_id), (None, Some("ID47")));
-        assert_eq!((message.text, message.data.len()), ("'su root' failed for lonvick on /dev/pts/8", 0));
+        assert_eq!((message.text, message.data.elements().count()), ("'su root' failed for lonvick on /dev/pts/8", 0));
         let third = "<165>1 2003-10-11T22:14:15.003Z mymachine.example.com evntslog - ID47 [exampleSDID@32473 iut=\"3\" \
                      eventSource=\"Application\" eventID=\"1011\"] \u{feff}An application event log entry...";
         let message = read(third).unwrap();
         assert_eq!(message.text, "An application event log entry...");
         let expected = json!({"exampleSDID@32473": {"iut": "3", "eventSource": "Application", "eventID": "1011"}});
-        assert_eq!(serde_json::Value::Object(message.data), expected);
+        assert_eq!(message.data.values(|_| true), Some(expected));
         let fourth = "<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - [a@1 iut=\"3\"][examplePriority@32473 class=\"high\"]";
         let message = read(fourth).unwrap();
-        assert_eq!((message.proc_id, message.text, message.data.len()), (Some("8710"), "", 2));
+        assert_eq!((message.proc_id, message.text, message.data.elements().count()), (Some("8710"), "", 2));
     }
 
     #[test]
