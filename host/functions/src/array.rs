@@ -1,6 +1,9 @@
 //! Kernels of arrays.
 
-use crate::kernel::Kernel;
+use datafusion::arrow::datatypes::DataType;
+
+use crate::array_sets;
+use crate::kernel::{Fallibility, Kernel};
 use crate::rows::{Body, Item, Items, MAX_SERIES, Out, Row, RowError, RowResult};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -20,6 +23,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
     Kernel::rows("int_series", 2..=3, Body::Ints(ints)),
     Kernel::rows("float_series", 2..=3, Body::Floats(floats)),
+    Kernel::arrays("arrays_share_any", 2, DataType::Boolean, |a, _| array_sets::share(a, false))
+        .with_whole(|a| array_sets::share_with_constant(a, false))
+        .with_fallibility(Fallibility::Infallible),
+    Kernel::arrays("arrays_share_all", 2, DataType::Boolean, |a, _| array_sets::share(a, true))
+        .with_whole(|a| array_sets::share_with_constant(a, true))
+        .with_fallibility(Fallibility::Infallible),
 ];
 
 /// NULL elements are left out, or written as the third argument.

@@ -40,6 +40,56 @@ pub fn copied_size(array: &ArrayRef) -> usize {
     size(array, false)
 }
 
+/// The bytes of a copy of each row, whose texts are shared with the original.
+pub fn copied_sizes(array: &ArrayRef) -> Vec<usize> {
+    let each = |width: usize| vec![width; array.len()];
+    match array.data_type() {
+        DataType::List(item) => {
+            let list = array.as_list::<i32>();
+            let bounds = list.value_offsets().windows(2).map(|bounds| match bounds {
+                [from, to] => (usize::try_from(*from).unwrap_or_default(), usize::try_from(*to).unwrap_or_default()),
+                _ => (0, 0),
+            });
+            if !has_lists(item.data_type()) {
+                let width = width(item.data_type()).max(1);
+                return bounds.map(|(from, to)| to.saturating_sub(from).saturating_mul(width)).collect();
+            }
+            let elements = copied_sizes(list.values());
+            let sum = |sizes: &[usize]| sizes.iter().fold(sizes.len(), |sum, size| sum.saturating_add(*size));
+            bounds.map(|(from, to)| elements.get(from..to).map_or(0, sum)).collect()
+        }
+        DataType::Struct(_) => {
+            let mut sums = each(0);
+            for column in array.as_struct().columns() {
+                let sizes = copied_sizes(column);
+                sums.iter_mut().zip(sizes).for_each(|(sum, size)| *sum = sum.saturating_add(size));
+            }
+            sums
+        }
+        DataType::Utf8 | DataType::Binary | DataType::FixedSizeList(..) => {
+            (0..array.len()).map(|row| copied_size(&array.slice(row, 1))).collect()
+        }
+        ty => each(width(ty)),
+    }
+}
+
+/// The bytes of a value of a type without lists.
+fn width(ty: &DataType) -> usize {
+    match ty {
+        DataType::Struct(fields) => fields.iter().map(|field| width(field.data_type())).sum(),
+        ty => ty.primitive_width().unwrap_or(size_of::<u128>()),
+    }
+}
+
+/// Whether a value of the type is a list or a text with bytes of its own, or has one.
+pub fn has_lists(ty: &DataType) -> bool {
+    match ty {
+        DataType::List(_) | DataType::Utf8 | DataType::Binary | DataType::FixedSizeList(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_lists(field.data_type())),
+        _ => false,
+    }
+}
+
 /// The bytes of an array that has its texts for itself.
 pub(crate) fn held_size(array: &ArrayRef) -> usize {
     size(array, true)
@@ -56,13 +106,16 @@ fn size(array: &ArrayRef, with_texts: bool) -> usize {
             let bound =
                 |offset: Option<&i32>| offset.and_then(|offset| usize::try_from(*offset).ok()).unwrap_or_default();
             let (from, to) = (bound(list.value_offsets().first()), bound(list.value_offsets().last()));
-            let elements = size(&list.values().slice(from, to.saturating_sub(from)), with_texts);
+            let count = to.saturating_sub(from);
+            // At least a byte each: what holds fewer than 2 GiB then has offsets of 32 bits.
+            let elements = size(&list.values().slice(from, count), with_texts).max(count);
             elements.saturating_add(array.len().saturating_mul(size_of::<i32>()))
         }
         DataType::Struct(_) => {
             let columns = array.as_struct().columns().iter();
             columns.map(|column| size(column, with_texts)).fold(0, usize::saturating_add)
         }
+        DataType::Boolean => array.len(),
         // Of plain values only.
         _ => array.to_data().get_slice_memory_size().unwrap_or(usize::MAX),
     }

@@ -9,7 +9,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, Float64Type, TimeUnit, TimestampMicrosecondType};
 use datafusion::error::Result;
-use tidegate_model::parse_timestamp;
+use tidegate_model::{MOMENTS, parse_timestamp};
 
 use crate::arrays::{arity, shortened, texts};
 use crate::context::value_error;
@@ -95,9 +95,9 @@ fn parse_instant(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read_instant)?)))
 }
 
-/// Also with the name of a time zone behind the time.
+/// Also with the name of a time zone behind the time, which may move it out of the years 1 to 9999.
 fn read_instant(text: &str) -> Option<i64> {
-    parse_timestamp(text).or_else(|| with_name(text))
+    parse_timestamp(text).or_else(|| with_name(text)).filter(|micros| MOMENTS.contains(micros))
 }
 
 fn parse_time(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
@@ -140,18 +140,31 @@ fn float_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
     let [array] = arguments else { return Err(arity()) };
     let mut builder = StringViewBuilder::new();
     for value in array.as_primitive::<Float64Type>() {
-        builder.append_option(value.map(|value| {
-            if value.is_nan() {
-                "NaN".to_owned()
-            } else if value.is_infinite() {
-                if value > 0.0 { "inf" } else { "-inf" }.to_owned()
-            } else {
-                // Shortest text that reads back the same, without exponent or trailing `.0`.
-                format!("{value}")
-            }
-        }));
+        builder.append_option(value.map(text_of_float));
     }
     Ok(Arc::new(builder.finish()))
+}
+
+/// The shortest text that reads back the same, without a trailing `.0`. Its form is that of C's `%.15g`, or of `%.17g`
+/// where 15 digits do not suffice, because that is what BigQuery writes; 0 and NaN have no sign.
+fn text_of_float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let text = format!("{value:e}");
+    let Some((mantissa, power)) = text.split_once('e') else { return text };
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
+    let power: i32 = power.parse().unwrap_or_default();
+    if (-4..if digits > 15 { 17 } else { 15 }).contains(&power) {
+        return format!("{value}");
+    }
+    format!("{mantissa}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs())
 }
 
 fn timestamp_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
@@ -178,4 +191,51 @@ fn instant_text(arguments: &[ArrayRef], suffix: &str) -> Result<ArrayRef> {
         builder.append_option(text);
     }
     Ok(Arc::new(builder.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_have_exponents_where_bigquery_writes_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (1.0, "1"),
+            (-2.5, "-2.5"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (0.0001, "0.0001"),
+            (0.000_12, "0.00012"),
+            (0.000_01, "1e-05"),
+            (-1.25e-7, "-1.25e-07"),
+            (123_456_789_012_345.0, "123456789012345"),
+            (1e14, "100000000000000"),
+            (1e15, "1e+15"),
+            (1_234_567_890_123_456.0, "1234567890123456"),
+            (1.234_567_890_123_456_8e17, "1.2345678901234568e+17"),
+            (1e20, "1e+20"),
+            (-1.5e300, "-1.5e+300"),
+            (5e-324, "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(text_of_float(value), text);
+            assert!(value.is_nan() || text.parse() == Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_lie_within_the_years_1_to_9999_after_their_zone() {
+        for (text, read) in [
+            ("9999-12-31 12:00:00 UTC", true),
+            ("9999-12-31 23:00:00-14:00", false),
+            ("9999-12-31 23:00:00 America/New_York", false),
+            ("0001-01-01 00:00:00 Asia/Tokyo", false),
+            ("0001-01-01+1:00", false),
+        ] {
+            assert_eq!(read_instant(text).is_some(), read, "{text}");
+        }
+    }
 }

@@ -13,7 +13,8 @@
 //! - `wording`, `base64`, `re2`, [`types`]: messages, texts, the types of the dialect;
 //! - [`context`]: the execution context;
 //! - `arrays`, `rows`, `kernel`: what kernels are made of;
-//! - `conversion`, `arithmetic`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `array`, [`time`]: the kernels;
+//! - `conversion`, `arithmetic`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `array_sets`, `array`, [`time`]: the
+//!   kernels;
 //! - [`encode`]: values as JSON, as results show them;
 //! - [`array_subquery`], [`scalar`], [`aggregate`]: functions of the engine;
 //! - [`table`]: all kernels by name; [`make`]: everything by name and parameters.
@@ -21,6 +22,7 @@
 pub mod aggregate;
 mod arithmetic;
 mod array;
+mod array_sets;
 pub mod array_subquery;
 mod arrays;
 mod base64;
@@ -28,6 +30,7 @@ mod bytes;
 pub mod context;
 mod conversion;
 pub mod encode;
+mod float;
 pub mod json;
 mod kernel;
 mod log_json;
@@ -43,7 +46,7 @@ pub mod time;
 pub mod types;
 pub mod wording;
 
-pub use arrays::copied_size;
+pub use arrays::{copied_size, copied_sizes, has_lists};
 pub use kernel::{Fallibility, Kernel};
 pub use re2::translated as translated_pattern;
 pub use rows::{DistinctTexts, RowNumbers};

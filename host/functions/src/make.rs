@@ -15,12 +15,13 @@ use crate::aggregate::collect::Collect;
 use crate::aggregate::count_distinct::CountDistinct;
 use crate::aggregate::first::First;
 use crate::aggregate::interval_sum::IntervalSum;
+use crate::aggregate::moving_sum::MovingSum;
 use crate::aggregate::quantiles::{Pick, Quantiles};
 use crate::aggregate::sum::WholeSum;
 use crate::aggregate::top::Top;
 use crate::aggregate::watched::Watched;
 use crate::aggregate::{
-    collecting, count_distinct, first, interval_sum, percentile, quantiles, top, watched, whole_sum,
+    collecting, count_distinct, first, interval_sum, moving_sum, percentile, quantiles, top, watched, whole_sum,
 };
 use crate::array_subquery::{ArraySubquery, Function as ArraySubqueryFunction};
 use crate::kernel::Fallibility;
@@ -99,6 +100,11 @@ pub enum AggregateFunction {
     },
     /// SUM of INTERVAL, or AVG.
     IntervalSum {
+        /// Whether it is AVG.
+        average: bool,
+    },
+    /// SUM of FLOAT64, or AVG, over frames that values leave.
+    MovingSum {
         /// Whether it is AVG.
         average: bool,
     },
@@ -203,6 +209,9 @@ impl AggregateFunction {
         if let Some(sum) = inner.downcast_ref::<IntervalSum>() {
             return Self::IntervalSum { average: sum.is_average() };
         }
+        if let Some(sum) = inner.downcast_ref::<MovingSum>() {
+            return Self::MovingSum { average: sum.is_average() };
+        }
         if let Some(quantiles) = inner.downcast_ref::<Quantiles>() {
             return match quantiles.pick() {
                 Pick::Borders(parts) => Self::Quantiles(parts),
@@ -233,6 +242,7 @@ impl AggregateFunction {
             Self::CountDistinct => count_distinct(),
             Self::First { number, order, ignore_nulls } => first(*number, order.clone(), *ignore_nulls),
             Self::IntervalSum { average } => interval_sum(*average),
+            Self::MovingSum { average } => moving_sum(*average),
             Self::Percentile { part, continuous } => percentile(*part, *continuous),
             Self::Quantiles(parts) => quantiles(*parts),
             Self::Top { number, weighted } => top(*number, *weighted),

@@ -7,13 +7,14 @@ use datafusion::logical_expr::ScalarUDF;
 
 use crate::kernel::Kernel;
 use crate::scalar::kernel_function::KernelFunction;
-use crate::{arithmetic, array, bytes, conversion, json, log_json, net, number, text, time};
+use crate::{arithmetic, array, bytes, conversion, float, json, log_json, net, number, text, time};
 
 /// Every kernel, by subject.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     [
         conversion::KERNELS,
         arithmetic::KERNELS,
+        float::KERNELS,
         number::KERNELS,
         text::pieces::KERNELS,
         text::search::KERNELS,
@@ -22,6 +23,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         text::codes::KERNELS,
         text::format::KERNELS,
         bytes::KERNELS,
+        bytes::pieces::KERNELS,
         net::KERNELS,
         json::read::KERNELS,
         json::change::KERNELS,

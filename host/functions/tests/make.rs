@@ -124,6 +124,8 @@ fn every_aggregate_is_made_again() {
         aggregate::first(1, Vec::new(), false),
         aggregate::interval_sum(false),
         aggregate::interval_sum(true),
+        aggregate::moving_sum(false),
+        aggregate::watched(aggregate::moving_sum(true), false),
         aggregate::percentile(0.5, false),
         aggregate::percentile(0.5, true),
         aggregate::quantiles(4),
@@ -183,7 +185,7 @@ fn no_function_is_forgotten() {
     );
     assert_eq!(
         all("AggregateUDFImpl"),
-        ["Collect", "CountDistinct", "First", "IntervalSum", "Quantiles", "Top", "Watched", "WholeSum"]
+        ["Collect", "CountDistinct", "First", "IntervalSum", "MovingSum", "Quantiles", "Top", "Watched", "WholeSum"]
     );
     assert!(all("WindowUDFImpl").is_empty());
 }

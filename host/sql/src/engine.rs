@@ -10,6 +10,7 @@ mod explained;
 mod field_path;
 mod followed;
 mod limits;
+mod list_copies;
 mod narrow;
 mod operator_run;
 mod options;
@@ -294,6 +295,7 @@ fn own_operators(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> datafusion::
     distinct::without_hints(plan)
         .and_then(window_memory::counted)
         .and_then(|plan| partial_groups::with_partial_groups(plan, counted))
+        .and_then(list_copies::bounded)
         .and_then(yielding::yielding)
         .and_then(view_buffers::with_few_buffers)
         .and_then(context::within_context)

@@ -184,3 +184,46 @@ fn operators_one_behind_the_other_hold_no_more_than_one() {
         }
     }
 }
+
+/// The operators of the engine copy a list into each row that they make, and do not count the copies.
+#[test]
+fn lists_that_are_copied_into_rows_count_before_they_are_made() {
+    const MIB: usize = 1 << 20;
+    let numbers = |count: usize| format!("(SELECT GENERATE_ARRAY(0, {}) AS a) t", count - 1);
+    let long = numbers(20_000);
+    // The statement, the memory that it may hold, and whether that is enough.
+    for (sql, memory, enough) in [
+        // Nothing but the length is read for each element.
+        (format!("SELECT (SELECT COUNT(*) FROM UNNEST(a) x WHERE x = ARRAY_LENGTH(a)) AS v FROM {long}"), 32 * MIB, true),
+        (format!("SELECT (SELECT COUNT(*) FROM UNNEST(a) x WHERE x IN UNNEST(a)) AS v FROM {}", numbers(3_000)), 64 * MIB, true),
+        (format!("SELECT ARRAY(SELECT AS STRUCT a, x FROM UNNEST(a) x) AS v FROM {}", numbers(5_000)), 64 * MIB, false),
+        // 1.3 GB of copies, of which a join makes a few at a time.
+        (format!("SELECT SUM(a[OFFSET(MOD(x, 10))]) AS v FROM {long} CROSS JOIN UNNEST(GENERATE_ARRAY(1, 8000)) x"), 128 * MIB, true),
+        (format!("SELECT SUM(a[OFFSET(MOD(x, 10))]) AS v FROM {long} CROSS JOIN UNNEST(GENERATE_ARRAY(1, 8000)) x"), 32 * MIB, false),
+        (format!("SELECT COUNT(*) AS v FROM {long} JOIN UNNEST(GENERATE_ARRAY(1, 8000)) x ON x IN UNNEST(a)"), 32 * MIB, false),
+        (format!("SELECT SUM(a[OFFSET(MOD(x, 10))]) AS v FROM {long} CROSS JOIN UNNEST(t.a) x"), 128 * MIB, false),
+        (format!("SELECT COUNT(b) AS v FROM (SELECT FIRST_VALUE(a) OVER (ORDER BY x) AS b FROM {long} CROSS JOIN UNNEST(GENERATE_ARRAY(1, 2000)) x)"), 128 * MIB, false),
+        ("SELECT MAX(LENGTH(s)) AS v FROM (SELECT STRING_AGG(REPEAT('a', 7000)) OVER (PARTITION BY DIV(x, 50) ORDER BY x) \
+          AS s FROM UNNEST(GENERATE_ARRAY(0, 1999)) x)".to_owned(), 64 * MIB, false),
+        ("SELECT MAX(LENGTH(s)) AS v FROM (SELECT STRING_AGG(REPEAT('a', 7000)) OVER (PARTITION BY DIV(x, 50) ORDER BY x \
+          ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS s FROM UNNEST(GENERATE_ARRAY(0, 1999)) x)".to_owned(), 64 * MIB, false),
+    ] {
+        let (bytes, ended) = most_held(&sql, memory);
+        match ended {
+            Ok(rows) => assert!(enough && rows == 1, "{sql}: {rows} rows"),
+            Err(failure) => assert!(!enough && failure.code == Code::LimitExceeded, "{sql}: {failure:?}"),
+        }
+        assert!(bytes < 2 * memory, "{sql}: {bytes} bytes were held");
+    }
+}
+
+#[test]
+fn sets_are_compared_in_time_that_grows_with_their_size() {
+    let sql = "SELECT ARRAY_INCLUDES_ALL(GENERATE_ARRAY(1, 100000), ARRAY_REVERSE(GENERATE_ARRAY(1, 100000))) AS a, \
+               ARRAY_INCLUDES_ANY(GENERATE_ARRAY(1, 100000), GENERATE_ARRAY(100001, 200000)) AS b";
+    let began = std::time::Instant::now();
+    let (bytes, ended) = most_held(sql, 256 << 20);
+    assert_eq!(ended, Ok(1));
+    assert!(bytes < 256 << 20, "{bytes}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}

@@ -4,11 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, RecordBatch, RecordBatchOptions, UInt32Array,
-    new_empty_array, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, UInt32Array, new_empty_array, new_null_array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::{SortColumn, SortOptions, cast, filter, lexsort_to_indices, take};
+use datafusion::arrow::compute::{SortColumn, SortOptions, concat, filter, lexsort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::DFSchema;
@@ -16,23 +15,22 @@ use datafusion::error::Result;
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{ColumnarValue, Expr};
+use datafusion::logical_expr::{Expr, SortExpr};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregateBuilder};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Failure};
 
-use crate::arrays::arity;
-use crate::context::{failed, value_error};
+use crate::arrays::{arity, copied_size};
+use crate::context::{Transient, check, count_copied, failed, value_error};
 use crate::wording::MORE_THAN_ONE_ROW;
 
-use super::{ArraySubquery, Finish, argument};
+use super::unnested::{CompiledStep, Unnested, batch, to_u32};
+use super::{ArraySubquery, Finish, Step, argument};
 
-/// How many elements are held at once; batches with more are computed in smaller parts.
-const ELEMENTS_AT_ONCE: usize = 64 << 10;
-/// How many elements one row may unnest to.
-const MAX_ELEMENTS: usize = 4 << 20;
+/// The most bytes of an array of ours: what is larger may have more elements than offsets of 32 bits can count.
+const MAX_ARRAY: usize = i32::MAX as usize;
 
 /// The subquery over columns of known types.
 #[derive(Debug)]
@@ -41,6 +39,9 @@ pub(super) struct Compiled {
     row: Arc<Schema>,
     steps: Vec<CompiledStep>,
     filter: Option<Arc<dyn PhysicalExpr>>,
+    /// What is computed of each element, with the types: inputs of the aggregates, or the value and what it is sorted by.
+    /// Nothing else of an element is kept.
+    computed: Vec<(Arc<dyn PhysicalExpr>, DataType)>,
     aggregates: Vec<CompiledAggregate>,
     /// The row's columns and those of the aggregates.
     groups: Option<Arc<Schema>>,
@@ -53,20 +54,19 @@ pub(super) struct Compiled {
     finish: Finish,
 }
 
-/// A step over columns of known types.
-#[derive(Debug)]
-struct CompiledStep {
-    array: Arc<dyn PhysicalExpr>,
-    keep: bool,
-    with_offset: bool,
-    /// The columns after it.
-    after: Arc<Schema>,
-}
-
 #[derive(Debug)]
 struct CompiledAggregate {
     call: Arc<AggregateFunctionExpr>,
-    filter: Option<Arc<dyn PhysicalExpr>>,
+    /// How many of the computed columns it takes, after which comes that of its filter, if it has one.
+    inputs: usize,
+    filtered: bool,
+}
+
+/// What was computed of elements so far, in parts.
+struct Computed {
+    /// The row that each belongs to.
+    owners: Vec<u32>,
+    columns: Vec<Vec<ArrayRef>>,
 }
 
 impl Compiled {
@@ -75,20 +75,38 @@ impl Compiled {
             types.iter().enumerate().map(|(i, ty)| Field::new(argument(i), ty.clone(), true)).collect();
         let row = Arc::new(Schema::new(fields.clone()));
         let mut steps = Vec::new();
-        for step in &query.steps {
+        for (number, step) in query.steps.iter().enumerate() {
             let schema = Schema::new(fields.clone());
             let array = compile(&step.array, &schema)?;
             let DataType::List(item) = array.data_type(&schema)? else {
                 return Err(value_error("only lists can be unnested in a subquery over a row"));
             };
-            fields.push(Field::new(&step.element, item.data_type().clone(), true));
-            fields.extend(step.offset.iter().map(|name| Field::new(name, DataType::Int64, true)));
-            let (keep, with_offset) = (step.keep, step.offset.is_some());
-            steps.push(CompiledStep { array, keep, with_offset, after: Arc::new(Schema::new(fields.clone())) });
+            let later = query.steps.get(number + 1..).unwrap_or_default();
+            let is_read = |name: &str| is_read(query, later, name);
+            // What is not read later would be copied for each element for nothing.
+            let carried: Vec<usize> =
+                (0..).zip(&fields).filter(|(_, field)| is_read(field.name())).map(|(i, _)| i).collect();
+            fields.retain(|field| is_read(field.name()));
+            let element = is_read(&step.element);
+            if element {
+                fields.push(Field::new(&step.element, item.data_type().clone(), true));
+            }
+            let offset = step.offset.as_ref().filter(|name| is_read(name));
+            fields.extend(offset.map(|name| Field::new(name, DataType::Int64, true)));
+            let (keep, offset) = (step.keep, offset.is_some());
+            steps.push(CompiledStep {
+                array,
+                keep,
+                carried,
+                element,
+                offset,
+                after: Arc::new(Schema::new(fields.clone())),
+            });
         }
         let schema = Schema::new(fields);
         let filter = query.filter.as_ref().map(|filter| compile(filter, &schema)).transpose()?;
         let mut aggregates = Vec::new();
+        let mut computed = Vec::new();
         let mut group_fields: Vec<Field> = row.fields().iter().map(|field| field.as_ref().clone()).collect();
         for (name, call) in &query.aggregates {
             let planned = DFSchema::try_from(schema.clone())?;
@@ -97,7 +115,11 @@ impl Compiled {
             let properties = ExecutionProps::new();
             let lowered = LoweredAggregateBuilder::new(&call, &planned, &schema, &properties, &context).build()?;
             group_fields.push(Field::new(name, lowered.aggregate.field().data_type().clone(), true));
-            aggregates.push(CompiledAggregate { call: lowered.aggregate, filter: lowered.filter });
+            let call = lowered.aggregate;
+            let mut inputs = call.expressions();
+            inputs.extend(call.order_bys().iter().map(|sort| Arc::clone(&sort.expr)));
+            aggregates.push(CompiledAggregate { call, inputs: inputs.len(), filtered: lowered.filter.is_some() });
+            computed.extend(inputs.into_iter().chain(lowered.filter));
         }
         let groups = (!aggregates.is_empty()).then(|| Arc::new(Schema::new(group_fields)));
         let over = groups.as_deref().unwrap_or(&schema);
@@ -107,12 +129,22 @@ impl Compiled {
             let options = SortOptions { descending: !sort.asc, nulls_first: sort.nulls_first };
             Ok((compile(&sort.expr, over)?, options))
         });
+        let sorts = sorts.collect::<Result<Vec<_>>>()?;
+        if groups.is_none() {
+            computed.push(Arc::clone(&value));
+            computed.extend(sorts.iter().map(|(sort, _)| Arc::clone(sort)));
+        }
+        let computed = computed.into_iter().map(|expr| {
+            let ty = expr.data_type(&schema)?;
+            Ok((expr, ty))
+        });
         Ok(Self {
             row,
             steps,
             filter,
+            computed: computed.collect::<Result<_>>()?,
             aggregates,
-            sorts: sorts.collect::<Result<_>>()?,
+            sorts,
             distinct: query.distinct,
             skip: query.skip,
             limit: query.limit,
@@ -134,99 +166,101 @@ impl Compiled {
     /// The values of some rows; `None` if they have too many elements for one part.
     pub(super) fn run(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<ArrayRef>> {
         let row = batch(&self.row, arrays, rows)?;
-        let Some((mut elements, mut owners)) = self.unnested(row.clone())? else { return Ok(None) };
-        if let Some(condition) = &self.filter {
-            let kept = condition.evaluate(&elements)?.into_array(elements.num_rows())?;
-            let kept = kept.as_boolean_opt().ok_or_else(arity)?;
-            owners = filter(&owners, kept)?.as_primitive().clone();
-            let columns = elements.columns().iter().map(|column| filter(column, kept));
-            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
-            elements = batch(&elements.schema(), columns, owners.len())?;
-        }
+        let Some((mut computed, mut owners)) = self.computed(row.clone())? else { return Ok(None) };
         if let Some(groups) = &self.groups {
             let mut columns = row.columns().to_vec();
-            columns.extend(self.aggregated(&elements, &owners, rows)?);
-            elements = batch(groups, columns, rows)?;
+            columns.extend(self.aggregated(&computed, &owners, rows)?);
+            let elements = batch(groups, columns, rows)?;
             owners = UInt32Array::from_iter_values(0..to_u32(rows)?);
+            let values = std::iter::once(&self.value).chain(self.sorts.iter().map(|(sort, _)| sort));
+            let values = values.map(|value| value.evaluate(&elements)?.into_array(rows));
+            computed = values.collect::<Result<_>>()?;
         }
-        let values = self.value.evaluate(&elements)?.into_array(elements.num_rows())?;
-        let order = self.order(&elements, &owners, &values)?;
-        self.finished(&values, &owners, &order, rows).map(Some)
+        let Some((values, sorts)) = computed.split_first() else { return Err(arity()) };
+        let order = self.order(sorts, &owners, values)?;
+        self.finished(values, &owners, &order, rows).map(Some)
     }
 
-    /// The elements of all rows, each with the number of the row that it belongs to.
-    fn unnested(&self, row: RecordBatch) -> Result<Option<(RecordBatch, UInt32Array)>> {
+    /// What is computed of the elements of all rows, with the number of the row that each belongs to.
+    fn computed(&self, row: RecordBatch) -> Result<Option<(Vec<ArrayRef>, UInt32Array)>> {
         let one_row = row.num_rows() <= 1;
         let mut owners = UInt32Array::from_iter_values(0..to_u32(row.num_rows())?);
+        let mut computed = Computed { owners: Vec::new(), columns: vec![Vec::new(); self.computed.len()] };
+        let Some((last, before)) = self.steps.split_last() else {
+            // Without UNNEST there is one element for each row: the row.
+            self.compute(row, owners, &mut computed)?;
+            return self.joined(computed).map(Some);
+        };
         let mut current = row;
-        for CompiledStep { array, keep, with_offset, after } in &self.steps {
-            // A constant list is not repeated for every row.
-            let lists = array.evaluate(&current)?;
-            let constant = matches!(lists, ColumnarValue::Scalar(_));
-            let lists = lists.into_array(if constant { 1 } else { current.num_rows() })?;
-            let lists = lists.as_list_opt::<i32>().ok_or_else(arity)?;
-            let (mut parents, mut elements, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
-            for row in 0..current.num_rows() {
-                let parent = to_u32(row)?;
-                let list = if constant { 0 } else { row };
-                let bounds = match lists.value_offsets().get(list..list + 2) {
-                    Some([start, end]) if lists.is_valid(list) => *start..*end,
-                    _ => 0..0,
-                };
-                match parents.len() + bounds.len() {
-                    count if count > ELEMENTS_AT_ONCE && !one_row => return Ok(None),
-                    count if count > MAX_ELEMENTS => return Err(too_many()),
-                    _ => {}
-                }
-                if bounds.is_empty() && *keep {
-                    parents.push(parent);
-                    elements.push(None);
-                    offsets.push(None);
-                }
-                for (position, element) in bounds.enumerate() {
-                    parents.push(parent);
-                    elements.push(u32::try_from(element).ok());
-                    offsets.push(i64::try_from(position).ok());
-                }
+        let mut held = Transient::default();
+        for step in before {
+            let Some(unnested) = Unnested::new(step, &current, one_row)? else { return Ok(None) };
+            if !one_row && unnested.parts().len() > 1 {
+                return Ok(None);
             }
-            let parents = UInt32Array::from(parents);
-            owners = take(&owners, &parents, None)?.as_primitive().clone();
-            let rows = parents.len();
-            let taken = current.columns().iter().map(|column| take(column, &parents, None));
-            let mut columns = taken.collect::<std::result::Result<Vec<_>, _>>()?;
-            columns.push(take(lists.values(), &UInt32Array::from(elements), None)?);
-            if *with_offset {
-                columns.push(Arc::new(Int64Array::from(offsets)));
-            }
-            current = batch(after, columns, rows)?;
+            hold(&mut held, unnested.bytes())?;
+            (current, owners) = unnested.part(0..unnested.len(), &owners)?;
         }
-        Ok(Some((current, owners)))
+        let Some(unnested) = Unnested::new(last, &current, one_row)? else { return Ok(None) };
+        for (part, bytes) in unnested.parts() {
+            check()?;
+            let mut held = Transient::default();
+            hold(&mut held, bytes)?;
+            let (elements, owners) = unnested.part(part, &owners)?;
+            self.compute(elements, owners, &mut computed)?;
+        }
+        self.joined(computed).map(Some)
+    }
+
+    /// Computes what is kept of some elements.
+    fn compute(&self, elements: RecordBatch, owners: UInt32Array, computed: &mut Computed) -> Result<()> {
+        let (elements, owners) = self.filtered(elements, owners)?;
+        if owners.is_empty() {
+            return Ok(());
+        }
+        computed.owners.extend(owners.values());
+        for (column, (expr, _)) in computed.columns.iter_mut().zip(&self.computed) {
+            let array = expr.evaluate(&elements)?.into_array(owners.len())?;
+            count_copied(&array)?;
+            column.push(array);
+        }
+        Ok(())
+    }
+
+    fn joined(&self, computed: Computed) -> Result<(Vec<ArrayRef>, UInt32Array)> {
+        let columns = computed.columns.into_iter().zip(&self.computed).map(|(parts, (_, ty))| joined(parts, ty));
+        Ok((columns.collect::<Result<_>>()?, UInt32Array::from(computed.owners)))
+    }
+
+    /// The elements for which the condition holds.
+    fn filtered(&self, elements: RecordBatch, owners: UInt32Array) -> Result<(RecordBatch, UInt32Array)> {
+        let Some(condition) = &self.filter else { return Ok((elements, owners)) };
+        let kept = condition.evaluate(&elements)?.into_array(elements.num_rows())?;
+        let kept = kept.as_boolean_opt().ok_or_else(arity)?;
+        let owners: UInt32Array = filter(&owners, kept)?.as_primitive().clone();
+        let columns = elements.columns().iter().map(|column| filter(column, kept));
+        let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok((batch(&elements.schema(), columns, owners.len())?, owners))
     }
 
     /// The aggregates over the elements of each row.
-    fn aggregated(&self, elements: &RecordBatch, owners: &UInt32Array, rows: usize) -> Result<Vec<ArrayRef>> {
+    fn aggregated(&self, computed: &[ArrayRef], owners: &UInt32Array, rows: usize) -> Result<Vec<ArrayRef>> {
         let ranges = ranges(owners.values(), rows);
+        let mut computed = computed.iter();
         let mut results = Vec::new();
-        for CompiledAggregate { call: aggregate, filter } in &self.aggregates {
-            let mut inputs = aggregate.expressions();
-            inputs.extend(aggregate.order_bys().iter().map(|sort| Arc::clone(&sort.expr)));
-            let inputs = inputs
-                .iter()
-                .map(|input| input.evaluate(elements)?.into_array(elements.num_rows()))
-                .collect::<Result<Vec<_>>>()?;
-            let kept = match filter {
-                Some(filter) => Some(filter.evaluate(elements)?.into_array(elements.num_rows())?),
-                None => None,
-            };
+        for CompiledAggregate { call: aggregate, inputs, filtered } in &self.aggregates {
+            let inputs: Vec<&ArrayRef> = computed.by_ref().take(*inputs).collect();
+            let kept = if *filtered { Some(computed.next().ok_or_else(arity)?) } else { None };
             let mut values = Vec::with_capacity(rows);
             for range in &ranges {
+                check()?;
                 let mut accumulator = aggregate.create_accumulator()?;
                 let slice = |array: &ArrayRef| array.slice(range.start, range.len());
-                let mut inputs: Vec<ArrayRef> = inputs.iter().map(slice).collect();
-                if let Some(kept) = &kept {
+                let mut inputs: Vec<ArrayRef> = inputs.iter().map(|input| slice(input)).collect();
+                if let Some(kept) = kept {
                     let kept = slice(kept);
                     let kept = kept.as_boolean_opt().ok_or_else(arity)?;
-                    let keep = |array: &ArrayRef| datafusion::arrow::compute::filter(array, kept);
+                    let keep = |array: &ArrayRef| filter(array, kept);
                     inputs = inputs.iter().map(keep).collect::<std::result::Result<_, _>>()?;
                 }
                 if inputs.first().is_some_and(|input| !input.is_empty()) {
@@ -244,14 +278,14 @@ impl Compiled {
 
     /// The positions of the elements of the result: by row, then as sorted, without duplicates, after OFFSET and within
     /// LIMIT.
-    fn order(&self, elements: &RecordBatch, owners: &UInt32Array, values: &ArrayRef) -> Result<Vec<u32>> {
+    fn order(&self, sorts: &[ArrayRef], owners: &UInt32Array, values: &ArrayRef) -> Result<Vec<u32>> {
         let count = owners.len();
         let mut order: Vec<u32> = if self.sorts.is_empty() {
             (0..to_u32(count)?).collect()
         } else {
             let mut keys = vec![SortColumn { values: Arc::new(owners.clone()), options: None }];
-            for (sort, options) in &self.sorts {
-                keys.push(SortColumn { values: sort.evaluate(elements)?.into_array(count)?, options: Some(*options) });
+            for (sort, (_, options)) in sorts.iter().zip(&self.sorts) {
+                keys.push(SortColumn { values: Arc::clone(sort), options: Some(*options) });
             }
             lexsort_to_indices(&keys, None)?.values().to_vec()
         };
@@ -292,12 +326,12 @@ impl Compiled {
                 if values.is_empty() {
                     return Ok(new_null_array(values.data_type(), rows));
                 }
-                Ok(take(values, &UInt32Array::from(places), None)?)
+                copied(values, &UInt32Array::from(places))
             }
             Finish::Array => {
                 let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
                 let offsets = OffsetBuffer::from_lengths(ranges.iter().map(ExactSizeIterator::len));
-                Ok(Arc::new(ListArray::try_new(field, offsets, take(values, &picked, None)?, None)?))
+                Ok(Arc::new(ListArray::try_new(field, offsets, copied(values, &picked)?, None)?))
             }
         }
     }
@@ -316,13 +350,47 @@ fn ranges(owners: &[u32], rows: usize) -> Vec<Range<usize>> {
     ranges
 }
 
-fn batch(schema: &Arc<Schema>, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let typed = columns.into_iter().zip(schema.fields()).map(|(array, field)| {
-        if array.data_type() == field.data_type() { Ok(array) } else { cast(&array, field.data_type()) }
-    });
-    let columns = typed.collect::<std::result::Result<Vec<_>, _>>()?;
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+/// Parts of a column as one array.
+pub(super) fn joined(mut parts: Vec<ArrayRef>, ty: &DataType) -> Result<ArrayRef> {
+    if parts.len() <= 1 {
+        return Ok(parts.pop().unwrap_or_else(|| new_empty_array(ty)));
+    }
+    let mut held = Transient::default();
+    hold(&mut held, parts.iter().map(copied_size).fold(0, usize::saturating_add))?;
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    let array = concat(&parts)?;
+    drop(held);
+    count_copied(&array)?;
+    Ok(array)
+}
+
+/// Some elements of an array, of which none is taken twice.
+fn copied(values: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef> {
+    let mut held = Transient::default();
+    hold(&mut held, copied_size(values))?;
+    let array = take(values, places, None)?;
+    drop(held);
+    count_copied(&array)?;
+    Ok(array)
+}
+
+/// Counts an array that is about to be made.
+fn hold(held: &mut Transient, bytes: usize) -> Result<()> {
+    if bytes > MAX_ARRAY {
+        return Err(failed(Failure::new(Code::LimitExceeded, "a subquery over arrays would make too much")));
+    }
+    held.grow(bytes).map_err(failed)
+}
+
+/// Whether what comes after a step reads a column of the row or of the subquery. With aggregates, the value is one over
+/// the row, not over the elements.
+fn is_read(query: &ArraySubquery, later: &[Step], name: &str) -> bool {
+    let reads = |expr: &Expr| expr.column_refs().iter().any(|column| column.name == name);
+    let sorted = |sort: &SortExpr| reads(&sort.expr);
+    later.iter().any(|step| reads(&step.array))
+        || query.filter.as_ref().is_some_and(reads)
+        || query.aggregates.iter().any(|(_, call)| reads(call))
+        || query.aggregates.is_empty() && (reads(&query.value) || query.sorts.iter().any(sorted))
 }
 
 fn coerced(expr: &Expr, schema: &DFSchema) -> Result<Expr> {
@@ -336,13 +404,4 @@ fn compile(expr: &Expr, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let planned = DFSchema::try_from(schema.clone())?;
     let expr = coerced(expr, &planned)?;
     create_physical_expr(&expr, &planned, &ExecutionProps::new(), &PhysicalPlanningContext::default())
-}
-
-fn to_u32(n: usize) -> Result<u32> {
-    u32::try_from(n).map_err(|_| too_many())
-}
-
-fn too_many() -> datafusion::error::DataFusionError {
-    let message = format!("a subquery over arrays visits more than {MAX_ELEMENTS} elements for one row");
-    failed(Failure::new(Code::LimitExceeded, message))
 }

@@ -6,11 +6,11 @@
 //! at once, filters, sorts and aggregates the elements, and returns one value for each row.
 
 mod compiled;
+mod unnested;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::array::{Array, new_empty_array};
-use datafusion::arrow::compute::concat;
+use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 
 use crate::context;
 
-use self::compiled::Compiled;
+use self::compiled::{Compiled, joined};
 
 /// How many rows are unnested at once, unless they have too many elements.
 const ROWS_AT_ONCE: usize = 1024;
@@ -208,10 +208,83 @@ impl ScalarUDFImpl for Function {
                 None => rows = rows.div_ceil(4),
             }
         }
-        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-        Ok(ColumnarValue::Array(match parts.as_slice() {
-            [] => new_empty_array(&compiled.returns()),
-            parts => concat(parts)?,
-        }))
+        joined(parts, &compiled.returns()).map(ColumnarValue::Array)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, ListArray};
+    use datafusion::arrow::buffer::OffsetBuffer;
+    use datafusion::arrow::datatypes::{Field, Int64Type};
+    use datafusion::config::ConfigOptions;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+    use datafusion::functions_aggregate::expr_fn::count;
+    use datafusion::functions_nested::expr_fn::array_has;
+    use datafusion::logical_expr::{col, lit};
+
+    use super::*;
+    use crate::context::{ExecutionContext, Patterns, StatementMemory};
+
+    /// `SELECT COUNT(*) FROM UNNEST(a) AS x WHERE condition`, over rows with lists of the numbers from 0 on.
+    fn counted(condition: Expr, lengths: &[usize], bytes: usize) -> (Result<Vec<i64>>, usize) {
+        let step = Step { array: col("a"), keep: false, element: "x".to_owned(), offset: None };
+        let query = ArraySubquery {
+            steps: vec![step],
+            filter: Some(condition),
+            aggregates: vec![("n".to_owned(), count(lit(1_i64)))],
+            sorts: Vec::new(),
+            distinct: false,
+            skip: 0,
+            limit: None,
+            value: col("n"),
+            finish: Finish::Scalar,
+        };
+        let Expr::ScalarFunction(call) = query.into_expr().unwrap() else { unreachable!() };
+        let values = Int64Array::from_iter_values(lengths.iter().flat_map(|length| 0..i64::try_from(*length).unwrap()));
+        let item = Arc::new(Field::new_list_field(DataType::Int64, true));
+        let offsets = OffsetBuffer::from_lengths(lengths.iter().copied());
+        let lists: ArrayRef = Arc::new(ListArray::new(item, offsets, Arc::new(values), None));
+        let sevens: ArrayRef = Arc::new(Int64Array::from(vec![7; lengths.len()]));
+        let array = |of: &Expr| if *of == col("a") { Arc::clone(&lists) } else { Arc::clone(&sevens) };
+        let arguments = ScalarFunctionArgs {
+            args: call.args.iter().map(|of| ColumnarValue::Array(array(of))).collect(),
+            arg_fields: Vec::new(),
+            number_rows: lengths.len(),
+            return_field: Arc::new(Field::new("n", DataType::Int64, true)),
+            config_options: Arc::new(ConfigOptions::new()),
+        };
+        let all: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+        let memory = Arc::new(StatementMemory::new(Arc::clone(&all), bytes));
+        let patterns = Arc::new(Patterns::new(&all));
+        let result = ExecutionContext::of_run(Arc::clone(&memory), patterns).enter(|| {
+            let array = call.func.invoke_with_args(arguments)?.into_array(lengths.len())?;
+            Ok(array.as_primitive::<Int64Type>().values().to_vec())
+        });
+        (result, memory.peak())
+    }
+
+    #[test]
+    fn lists_are_not_copied_for_each_element_where_nothing_reads_them() {
+        let (result, peak) = counted(col("x").eq(col("seven")), &[15_000, 3, 20_000], 4 << 20);
+        assert_eq!(result.unwrap(), [1, 0, 1]);
+        assert!(peak < 4 << 20, "{peak}");
+    }
+
+    #[test]
+    fn lists_that_are_read_for_each_element_are_copied_in_parts_that_count() {
+        // The copies of the longest together have 72 MB.
+        let (result, peak) = counted(array_has(col("a"), col("x")), &[3_000, 0, 50, 2_000], 12 << 20);
+        assert_eq!(result.unwrap(), [3_000, 0, 50, 2_000]);
+        assert!((6 << 20..12 << 20).contains(&peak), "{peak}");
+    }
+
+    #[test]
+    fn one_copy_that_is_too_large_is_refused() {
+        let (result, peak) = counted(array_has(col("a"), col("x")), &[200_000], 1 << 20);
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+        assert!(peak < 1 << 20, "{peak}");
     }
 }

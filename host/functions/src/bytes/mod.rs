@@ -1,6 +1,7 @@
 //! Kernels of bytes: hashes, and bytes as text.
 
 mod digests;
+pub(crate) mod pieces;
 
 use crate::base64;
 use crate::kernel::Kernel;

@@ -4,6 +4,7 @@
 //! PARSE_JSON and the strict conversions fail.
 
 pub(crate) mod change;
+mod exact;
 pub mod path;
 pub(crate) mod read;
 mod stream;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use tidegate_model::json_fault;
 
+use super::exact;
 use super::path::read_path;
 use super::stream::{self, End, Shallow, Size, Tree, Written};
 use super::tree::{COUNTED_FROM, bounded, counted, parsed, shallow};
@@ -75,10 +76,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
         1..=1,
         Body::Text(|row, out| {
             counted(row, row.text(0))?;
-            let value: Value = serde_json::from_str(row.text(0)).map_err(|error| {
+            let value = exact::parse(row.text(0)).map_err(|error| {
                 let short: String = row.text(0).chars().take(60).collect();
                 format!("'{short}' is no JSON: {}; SAFE.PARSE_JSON gives NULL instead", json_fault(&error))
             })?;
+            if let Some(number) = exact::inexact(row.text(0)) {
+                let short: String = number.chars().take(60).collect();
+                return Err(format!("the number {short} is not exact as INT64 or FLOAT64; write it as text").into());
+            }
             out.json(&value, false).map(Some)
         }),
     ),

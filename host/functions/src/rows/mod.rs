@@ -22,6 +22,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
+pub(crate) use tidegate_model::MOMENTS;
 
 use crate::arrays::arity;
 use crate::context::{count_copied, count_made, failed, value_error};
@@ -63,8 +64,7 @@ fn list_of(item: DataType) -> DataType {
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-/// The microseconds and the days since 1970 of the years 1 to 9999.
-pub(crate) const MOMENTS: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+/// The days since 1970 of the years 1 to 9999.
 const DAYS: RangeInclusive<i64> = -719_162..=2_932_896;
 pub(crate) const TOO_FAR: &str = "a TIMESTAMP or DATETIME is too far away; its years are 1 to 9999";
 const TOO_FAR_DAY: &str = "a DATE is too far away; its years are 1 to 9999";

@@ -82,6 +82,8 @@ impl ScalarUDFImpl for KernelFunction {
             count_copied(&array)?;
             return Ok(ColumnarValue::Array(array));
         }
+        // Constants are repeated now, which is for nothing if the statement was stopped.
+        check()?;
         let (array, constant) = match self.kernel.computation() {
             Computation::Rows { body, nulls } => rows::compute(*body, *nulls, self.safe, &call.args, call.number_rows)?,
             Computation::Arrays(_, compute) => {

@@ -175,6 +175,7 @@ fn write(
                         write!(out, "{text}.0")?
                     }
                     "plain" => out.text(text)?,
+                    "BYTES" => write!(out, "b\"{}\"", text.replace('"', "\\\""))?,
                     kind => write!(out, "{kind} \"{}\"", text.replace('"', "\\\""))?,
                 },
                 _ if row.is_float(at)

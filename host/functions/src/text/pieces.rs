@@ -117,7 +117,7 @@ fn title(row: &Row, out: &mut Out) -> RowResult<()> {
 }
 
 /// An argument that is a number of characters or times.
-fn length(row: &Row, i: usize) -> Result<usize, RowError> {
+pub(crate) fn length(row: &Row, i: usize) -> Result<usize, RowError> {
     usize::try_from(row.int(i)).map_err(|_| RowError::from(format!("a length of {} is negative", row.int(i))))
 }
 

@@ -3,6 +3,7 @@
 mod batches;
 pub(crate) mod calendar;
 pub(crate) mod interval;
+mod parsed_date;
 pub(crate) mod points;
 mod strings;
 pub(crate) mod zone;

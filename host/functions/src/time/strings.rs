@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use chrono::format::{Item, Parsed, StrftimeItems, parse as parse_items};
-use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Timelike};
+use chrono::format::{Item, Parsed, StrftimeItems, parse_and_remainder};
+use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Timelike};
 
+use super::parsed_date::date_of;
 use super::zone::Zone;
-use crate::rows::{Out, Row, RowError, RowResult};
+use crate::rows::{MOMENTS, Out, Row, RowError, RowResult, TOO_FAR};
 
 /// The longest format.
 const MAX_FORMAT: usize = 4 << 10;
@@ -93,14 +94,20 @@ impl Format {
     }
 }
 
+/// What the clocks of a zone show at an instant, and the offset of the zone then. A zone may move the first and the last
+/// hours that there are out of the years 1 to 9999.
+fn shown(micros: i64, zone: Zone) -> RowResult<(NaiveDateTime, i64)> {
+    let Some(offset) = zone.offset(micros) else { return Ok(None) };
+    let local = micros.checked_add(offset).filter(|local| MOMENTS.contains(local)).ok_or(TOO_FAR)?;
+    Ok(DateTime::from_timestamp_micros(local).map(|local| (local.naive_utc(), offset)))
+}
+
 /// `format_time(format, micros, zone)`.
 pub(super) fn format(row: &Row, out: &mut Out) -> RowResult<()> {
     let format = row.remember(0, Format::read)?;
     let micros = row.int(1);
     let zone = Zone::of(row, 2)?;
-    let Some(offset) = zone.offset(micros) else { return Ok(None) };
-    let Some(local) = DateTime::from_timestamp_micros(micros.saturating_add(offset)) else { return Ok(None) };
-    let local = local.naive_utc();
+    let Some((local, offset)) = shown(micros, zone)? else { return Ok(None) };
     let minutes = offset / 60_000_000;
     let sign = if minutes < 0 { '-' } else { '+' };
     let (hours, rest) = (minutes.abs() / 60, minutes.abs() % 60);
@@ -139,10 +146,9 @@ pub(super) fn format(row: &Row, out: &mut Out) -> RowResult<()> {
 /// `zoned_text(micros, zone)`: the text of a TIMESTAMP in the local time of a zone.
 pub(super) fn zoned(row: &Row, out: &mut Out) -> RowResult<()> {
     let (micros, zone) = (row.int(0), Zone::of(row, 1)?);
-    let Some(offset) = zone.offset(micros) else { return Ok(None) };
-    let Some(local) = DateTime::from_timestamp_micros(micros.saturating_add(offset)) else { return Ok(None) };
+    let Some((local, offset)) = shown(micros, zone)? else { return Ok(None) };
     write!(out, "{}", local.format("%Y-%m-%d %H:%M:%S"))?;
-    match local.timestamp_subsec_micros() {
+    match local.and_utc().timestamp_subsec_micros() {
         0 => {}
         fraction if fraction % 1_000 == 0 => write!(out, ".{:03}", fraction / 1_000)?,
         fraction => write!(out, ".{fraction:06}")?,
@@ -155,10 +161,11 @@ pub(super) fn zoned(row: &Row, out: &mut Out) -> RowResult<()> {
     Ok(Some(()))
 }
 
-/// How a text is read: chrono's elements, and whether a zone's name stands at the end.
+/// How a text is read: chrono's elements, with `%s` between them, and whether a zone's name stands at the end.
 #[derive(Debug)]
 struct Reading {
-    items: Vec<Item<'static>>,
+    /// The elements before the first `%s`, between two of them, and behind the last.
+    parts: Vec<Vec<Item<'static>>>,
     named: bool,
 }
 
@@ -169,13 +176,14 @@ impl Reading {
             Some(body) if !body.ends_with('%') => (body.trim_end(), true),
             _ => (format, false),
         };
-        let translated = translated(body).and_then(|text| items(&text));
-        Ok(Self { items: translated.ok_or_else(|| unknown(format))?, named })
+        let parts = translated(body).and_then(|parts| parts.iter().map(|part| items(part)).collect());
+        Ok(Self { parts: parts.ok_or_else(|| unknown(format))?, named })
     }
 }
 
-/// BigQuery's elements as those of chrono, for parsing.
-fn translated(format: &str) -> Option<String> {
+/// BigQuery's elements as those of chrono, for parsing; cut at each `%s`, of which chrono's takes no negative numbers.
+fn translated(format: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
     let mut out = String::with_capacity(format.len());
     let mut rest = format.chars();
     while let Some(c) = rest.next() {
@@ -195,12 +203,22 @@ fn translated(format: &str) -> Option<String> {
                 _ => return None,
             },
             'z' => out.push_str("%#z"),
-            's' => out.push_str("%s"),
+            's' => parts.push(std::mem::take(&mut out)),
             known if PLAIN.contains(known) => out.extend(['%', known]),
             _ => return None,
         }
     }
-    Some(out)
+    parts.push(out);
+    Some(parts)
+}
+
+/// The number at the beginning of a text, perhaps behind blanks, and what is left of the text.
+fn seconds(text: &str) -> Option<(i64, &str)> {
+    let text = text.trim_start();
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let digits = text.get(sign..)?.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at_checked(sign + digits)?;
+    Some((number.parse().ok()?, rest))
 }
 
 /// `parse_time_as(format, text, zone)`.
@@ -224,18 +242,21 @@ fn read(reading: &Reading, text: &str, zone: Zone) -> Option<i64> {
         None => (text, zone),
     };
     let mut parsed = Parsed::new();
-    parse_items(&mut parsed, text.trim(), reading.items.iter()).ok()?;
-    if let Some(seconds) = parsed.timestamp() {
+    let (mut rest, mut since_epoch) = (text.trim(), None);
+    for (i, part) in reading.parts.iter().enumerate() {
+        if i > 0 {
+            let (number, behind) = seconds(rest)?;
+            (rest, since_epoch) = (behind, Some(number));
+        }
+        rest = parse_and_remainder(&mut parsed, rest, part.iter()).ok()?;
+    }
+    if !rest.is_empty() {
+        return None;
+    }
+    if let Some(seconds) = since_epoch {
         return seconds.checked_mul(1_000_000);
     }
-    let year = || {
-        let short = parsed.year_mod_100().map(|year| if year < 70 { year + 2000 } else { year + 1900 });
-        parsed.year().or(short).unwrap_or(1970)
-    };
-    let date = parsed
-        .to_naive_date()
-        .ok()
-        .or_else(|| NaiveDate::from_ymd_opt(year(), parsed.month().unwrap_or(1), parsed.day().unwrap_or(1)))?;
+    let date = date_of(&parsed)?;
     let time = parsed.to_naive_time().ok().or_else(|| {
         let hour = parsed.hour_div_12().unwrap_or(0) * 12 + parsed.hour_mod_12().unwrap_or(0);
         let time = NaiveTime::from_hms_opt(hour, parsed.minute().unwrap_or(0), parsed.second().unwrap_or(0))?;
@@ -270,9 +291,27 @@ mod tests {
             ("%F %T %Z", "1970-01-01 01:00:00 Europe/Berlin", Some(0)),
             ("%y", "71", Some(31_536_000_000_000)),
             ("%s", "12", Some(12_000_000)),
+            ("at %s.", "at -86400.", Some(-86_400_000_000)),
+            ("%s %Y", "+5 2025", Some(5_000_000)),
+            ("%s", "-", None),
+            ("%s", "1x", None),
+            ("%s", "99999999999999999999", None),
             ("%Y-%m-%d", "soon", None),
         ] {
             assert_eq!(read(&Reading::read(format).unwrap(), text, utc), expected, "{format}");
+        }
+    }
+
+    #[test]
+    fn clocks_show_no_other_years() {
+        let (east, west) = (Zone::read("+14").unwrap(), Zone::read("-12").unwrap());
+        for (micros, zone, fits) in [
+            (*MOMENTS.end(), west, true),
+            (*MOMENTS.end(), east, false),
+            (*MOMENTS.start(), east, true),
+            (*MOMENTS.start(), west, false),
+        ] {
+            assert_eq!(shown(micros, zone).is_ok(), fits, "{micros} {zone:?}");
         }
     }
 }

@@ -1,36 +1,65 @@
 //! Counting the memory of window operators.
 //!
 //! The engine's window operators keep the rows of a partition, or of the whole input, and do not count them in the
-//! statement's memory. So the input of an operator that may keep many rows is counted for it.
+//! statement's memory. So the input of an operator that may keep many rows is counted for it. Results that are lists or
+//! texts count too: those of aggregates as they are given (see `watched` in the functions), lists that `FIRST_VALUE` and the
+//! like copy into each row before the operator has the rows, and all of them, once made, as long as they live.
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::task::Poll;
 
 use datafusion::arrow::array::{Array, ArrayData, RecordBatch};
 use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::window::StandardWindowExpr;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::WindowExpr;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use futures::TryStreamExt;
-use tidegate_functions::copied_size;
+use futures::{StreamExt, TryStreamExt};
+use tidegate_functions::aggregate::WindowResults;
+use tidegate_functions::context::count_made;
+use tidegate_functions::{copied_size, copied_sizes, has_lists};
 
+use super::list_copies;
 use super::wrapper::{Wrapper, wrapped};
 
-/// The plan with the inputs of window operators counted.
+/// The plan with the inputs and the results of window operators counted.
 pub(super) fn counted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
-        if !keeps_rows(&node) {
-            return Ok(Transformed::no(node));
-        }
-        let children = node.children().into_iter().map(|child| wrapped(Arc::clone(child), WindowMemory)).collect();
-        replace_children_if_necessary(node, children).map(Transformed::yes)
+        let Some(calls) = calls(&node) else { return Ok(Transformed::no(node)) };
+        let keeps_rows = keeps_rows(&node);
+        let copied = copied(calls)?;
+        let results = Results { count: calls.len() };
+        let children = node.children().into_iter().map(|child| {
+            let child = Arc::clone(child);
+            let child = if keeps_rows { wrapped(child, WindowMemory) } else { child };
+            if copied.is_empty() { child } else { wrapped(child, WindowCopies { copied: copied.clone(), keeps_rows }) }
+        });
+        let children = children.collect();
+        Ok(Transformed::yes(wrapped(replace_children_if_necessary(node, children)?, results)))
     })
     .map(|transformed| transformed.data)
+}
+
+/// The calls of a window operator.
+fn calls(node: &Arc<dyn ExecutionPlan>) -> Option<&[Arc<dyn WindowExpr>]> {
+    let all = node.downcast_ref::<WindowAggExec>().map(|window| window.window_expr());
+    all.or_else(|| node.downcast_ref::<BoundedWindowAggExec>().map(|window| window.window_expr()))
+}
+
+/// The types of lists that the calls copy from rows. `LAG` and `LEAD` copy each once.
+fn copied(calls: &[Arc<dyn WindowExpr>]) -> Result<Vec<DataType>> {
+    let once = |call: &dyn WindowExpr| ["lag", "lead"].iter().any(|name| call.name().starts_with(name));
+    let calls = calls.iter().filter(|call| call.as_any().is::<StandardWindowExpr>() && !once(call.as_ref()));
+    let types = calls.map(|call| Ok(call.field()?.data_type().clone())).collect::<Result<Vec<_>>>()?;
+    Ok(types.into_iter().filter(has_lists).collect())
 }
 
 /// Whether an operator may keep many rows. One whose frames all end at the current row drops the rows as they pass.
@@ -58,6 +87,66 @@ impl Wrapper for WindowMemory {
             let grown = reservation.try_grow(new_memory(&batch, before.as_ref()));
             before = Some(batch.clone());
             futures::future::ready(grown.map(|()| batch))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, counted))
+    }
+}
+
+/// Counts the lists that an operator copies into its rows: for each row the largest of its type so far.
+#[derive(Debug, Clone)]
+struct WindowCopies {
+    /// The types of the results.
+    copied: Vec<DataType>,
+    /// Whether the operator holds the results of all rows.
+    keeps_rows: bool,
+}
+
+impl Wrapper for WindowCopies {
+    const NAME: &'static str = "WindowCopies";
+
+    fn wrap(&self, rows: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
+        let reservation = MemoryConsumer::new("window copies").register(context.memory_pool());
+        let schema = rows.schema();
+        let Self { copied, keeps_rows } = self.clone();
+        let mut largest = vec![0; copied.len()];
+        let mut held_rows = 0_usize;
+        let counted = rows.and_then(move |batch| {
+            for (largest, ty) in largest.iter_mut().zip(&copied) {
+                let columns = batch.columns().iter().filter(|column| column.data_type() == ty);
+                *largest = columns.flat_map(copied_sizes).fold(*largest, usize::max);
+            }
+            held_rows = if keeps_rows { held_rows.saturating_add(batch.num_rows()) } else { batch.num_rows() };
+            let row = largest.iter().fold(0, |sum: usize, size| sum.saturating_add(*size));
+            // As values and as an array, or as arrays of partitions and as one.
+            let reserved = list_copies::reserve(&reservation, row.saturating_mul(held_rows), 2);
+            futures::future::ready(reserved.map(|()| batch))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, counted))
+    }
+}
+
+/// Counts the results of a window operator, which are its last columns.
+#[derive(Debug, Clone)]
+struct Results {
+    count: usize,
+}
+
+impl Wrapper for Results {
+    const NAME: &'static str = "WindowResults";
+
+    fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+        let schema = rows.schema();
+        let (mut rows, count) = (rows, self.count);
+        let mut given = WindowResults::default();
+        let counted = futures::stream::poll_fn(move |cx| {
+            let next = std::task::ready!(given.enter(|| rows.poll_next_unpin(cx)));
+            given.clear();
+            Poll::Ready(next.map(|batch| {
+                let batch = batch?;
+                let results = batch.columns().iter().rev().take(count);
+                results.filter(|column| !column.data_type().is_primitive()).try_for_each(count_made)?;
+                Ok(batch)
+            }))
         });
         Box::pin(RecordBatchStreamAdapter::new(schema, counted))
     }

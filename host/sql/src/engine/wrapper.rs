@@ -17,6 +17,11 @@ pub(crate) trait Wrapper: fmt::Debug + Clone + Send + Sync + 'static {
     /// The name of the operator in the text of a plan.
     const NAME: &'static str;
 
+    /// The context in which the operator runs.
+    fn inner_context(&self, context: Arc<TaskContext>) -> Arc<TaskContext> {
+        context
+    }
+
     /// The rows of one partition, with something done whenever they are polled.
     fn wrap(&self, rows: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream;
 }
@@ -92,7 +97,7 @@ impl<W: Wrapper> ExecutionPlan for WrapperExec<W> {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let rows = self.input.execute(partition, Arc::clone(&context))?;
+        let rows = self.input.execute(partition, self.wrapper.inner_context(Arc::clone(&context)))?;
         Ok(self.wrapper.wrap(rows, &context))
     }
 }

@@ -56,15 +56,21 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         let value = array(call, 0)?;
         let Some(item) = value.ty.element() else { return Ok(Typed::null()) };
         let wanted = call.typed(1, &item)?;
-        let found = nested::array_has(value.expr, wanted.clone());
+        let found = match item {
+            Type::Float64 => kernel("float_included", call.safe, vec![wanted.clone(), value.expr]),
+            _ => nested::array_has(value.expr, wanted.clone()),
+        };
         let null = Expr::Literal(ScalarValue::Boolean(None), None);
         Ok(Typed::new(when(wanted.is_null(), null).otherwise(found).planned()?, Type::Bool))
     }),
-    ("ARRAY_INCLUDES_ANY", |call| includes(call, nested::array_has_any)),
-    ("ARRAY_INCLUDES_ALL", |call| includes(call, nested::array_has_all)),
+    ("ARRAY_INCLUDES_ANY", |call| includes(call, "arrays_share_any", "floats_share_any")),
+    ("ARRAY_INCLUDES_ALL", |call| includes(call, "arrays_share_all", "floats_share_all")),
     ("ARRAY_IS_DISTINCT", |call| {
         call.count(1, 1)?;
         let value = array(call, 0)?;
+        if of_floats(&value.ty) {
+            return Ok(Typed::new(kernel("floats_differ", call.safe, vec![value.expr]), Type::Bool));
+        }
         let all = nested::array_length(value.expr.clone());
         Ok(Typed::new(all.eq(nested::array_length(nested::array_distinct(value.expr))), Type::Bool))
     }),
@@ -117,14 +123,16 @@ fn element(call: &Call<'_>, at: i64) -> Result<Typed> {
     Ok(Typed::new(nested::array_element(value.expr, lit(at)), item))
 }
 
-fn includes(call: &Call<'_>, function: fn(Expr, Expr) -> Expr) -> Result<Typed> {
+fn of_floats(ty: &Type) -> bool {
+    *ty == Type::Array(Box::new(Type::Float64))
+}
+
+/// The kernel `function`; of FLOAT64, which it would compare by bits, the other.
+fn includes(call: &Call<'_>, function: &'static str, of_float: &'static str) -> Result<Typed> {
     call.count(2, 2)?;
-    let (values, _) = unify(vec![array(call, 0)?, array(call, 1)?], call.at)?;
-    let mut values = values.into_iter().map(|value| value.expr);
-    match (values.next(), values.next()) {
-        (Some(one), Some(other)) => Ok(Typed::new(function(one, other), Type::Bool)),
-        _ => Ok(Typed::null()),
-    }
+    let (values, ty) = unify(vec![array(call, 0)?, array(call, 1)?], call.at)?;
+    let values = values.into_iter().map(|value| value.expr).collect();
+    Ok(Typed::new(kernel(if of_floats(&ty) { of_float } else { function }, call.safe, values), Type::Bool))
 }
 
 fn by_subquery(call: &Call<'_>, aggregate: &str) -> Result<Typed> {

@@ -61,8 +61,23 @@ impl Call<'_> {
         }
     }
 
+    /// Refuses argument `i` if it is BYTES where text is taken. They are not read as text, because those that are no
+    /// UTF-8, such as a hash, would be NULL without a word.
+    pub(crate) fn without_bytes(&self, i: usize) -> Result<()> {
+        if self.value(i)?.ty == Type::Bytes {
+            return Err(self.fails(format!(
+                "{} takes text there, not BYTES; SAFE_CONVERT_BYTES_TO_STRING and TO_HEX make text of them",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
     /// Argument `i` as a `ty`, converted as the dialect does on its own.
     pub(crate) fn typed(&self, i: usize, ty: &Type) -> Result<Expr> {
+        if *ty == Type::String {
+            self.without_bytes(i)?;
+        }
         Ok(self.value(i)?.convert(ty, Conversion::implicit(self.at))?.expr)
     }
 

@@ -20,11 +20,14 @@ pub(super) fn build(call: &Call<'_>) -> Result<Typed> {
         let how = Conversion::implicit(call.at);
         let text = match &value.ty {
             Type::Struct { .. } | Type::Record(_) | Type::Array(_) => to_json_string(&value),
+            // Bytes that are no text have one, too.
+            Type::Bytes => Typed::new(kernel("escaped_bytes", call.safe, vec![value.expr.clone()]), Type::String),
             Type::Null => Typed::null().convert(&Type::String, how)?,
             _ => value.clone().convert(&Type::String, how)?,
         };
         let kind = match &value.ty {
-            Type::String | Type::Bytes => "quoted",
+            Type::String => "quoted",
+            Type::Bytes => "BYTES",
             Type::Date => "DATE",
             Type::Datetime => "DATETIME",
             Type::Time => "TIME",

@@ -67,6 +67,12 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     }),
     ("DIV", |call| {
         call.count(2, 2)?;
+        // A conversion would round, and so divide other numbers.
+        if call.value(0)?.ty == FLOAT || call.value(1)?.ty == FLOAT {
+            return Err(
+                call.fails("DIV takes INT64, not FLOAT64; write CAST(x AS INT64), which rounds, or TRUNC(x / y)")
+            );
+        }
         Ok(Typed::new(kernel("integer_divide", call.safe, vec![call.int(0)?, call.int(1)?]), INT))
     }),
     ("SAFE_DIVIDE", |call| {
@@ -115,8 +121,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         call.count(1, 1)?;
         Ok(Typed::new(math::isnan(call.float(0)?), Type::Bool))
     }),
-    ("GREATEST", |call| extreme(call, core::greatest)),
-    ("LEAST", |call| extreme(call, core::least)),
+    ("GREATEST", |call| extreme(call, core::greatest, "float_greatest")),
+    ("LEAST", |call| extreme(call, core::least, "float_least")),
     ("NULLIF", |call| {
         call.count(2, 2)?;
         let value = call.value(0)?;
@@ -155,8 +161,8 @@ fn range_bucket(call: &Call<'_>) -> Result<Typed> {
     Ok(Typed::new(kernel("range_bucket", call.safe, vec![call.typed(0, &ty)?, bounds]), INT))
 }
 
-/// NULL if any value is NULL (the engine's own skip NULLs).
-fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr) -> Result<Typed> {
+/// NULL if any value is NULL (the engine's own skip NULLs); of FLOAT64 the kernel, where NaN makes NaN.
+fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr, of_float: &'static str) -> Result<Typed> {
     let count = call.count(1, usize::MAX)?;
     let values = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
     let (values, ty) = unify(values, call.at)?;
@@ -164,6 +170,9 @@ fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr) -> Result<Typed> {
         return Err(call.fails(format!("{} cannot compare values of type {ty}", call.name)));
     }
     let values: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
+    if ty == Type::Float64 {
+        return Ok(folded(Typed::new(kernel(of_float, call.safe, values), ty)));
+    }
     let missing = values.iter().cloned().map(Expr::is_null).reduce(Expr::or).unwrap_or_else(|| lit(false));
     let null = Typed::null().convert(&ty, Conversion::implicit(call.at))?;
     Ok(Typed::new(when(missing, null.expr).otherwise(function(values)).planned()?, ty))

@@ -31,7 +31,7 @@ const INT: Type = Type::Int64;
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("LOWER", |call| call.run("lower_text", 1, &[TEXT], TEXT)),
     ("UPPER", |call| call.run("upper_text", 1, &[TEXT], TEXT)),
-    ("REVERSE", |call| call.run("reverse_text", 1, &[TEXT], TEXT)),
+    ("REVERSE", |call| either(call, ["reverse_text", "reverse_bytes"], &[TEXT])),
     ("INITCAP", |call| call.run("title_text", 1, &[TEXT, TEXT], TEXT)),
     ("LENGTH", length),
     ("CHAR_LENGTH", length),
@@ -39,8 +39,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("BYTE_LENGTH", byte_length),
     ("OCTET_LENGTH", byte_length),
     ("CONCAT", concat),
-    ("STARTS_WITH", |call| two(call, string::starts_with)),
-    ("ENDS_WITH", |call| two(call, string::ends_with)),
+    ("STARTS_WITH", |call| two(call, string::starts_with, "bytes_start")),
+    ("ENDS_WITH", |call| two(call, string::ends_with, "bytes_end")),
     ("CONTAINS_SUBSTR", contains_substr),
     ("STRPOS", |call| {
         call.count(2, 2)?;
@@ -49,9 +49,9 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("INSTR", |call| call.run("find_text", 2, &[TEXT, TEXT, INT, INT], INT)),
     ("SUBSTR", substr),
     ("SUBSTRING", substr),
-    ("LEFT", |call| call.run("left_text", 2, &[TEXT, INT], TEXT)),
-    ("RIGHT", |call| call.run("right_text", 2, &[TEXT, INT], TEXT)),
-    ("REPLACE", |call| call.run("replace_text", 3, &[TEXT, TEXT, TEXT], TEXT)),
+    ("LEFT", |call| either(call, ["left_text", "left_bytes"], &[TEXT, INT])),
+    ("RIGHT", |call| either(call, ["right_text", "right_bytes"], &[TEXT, INT])),
+    ("REPLACE", |call| either(call, ["replace_text", "replace_bytes"], &[TEXT, TEXT, TEXT])),
     ("TRANSLATE", |call| call.run("translate_text", 3, &[TEXT, TEXT, TEXT], TEXT)),
     ("TRIM", |call| call.run("trim_text", 1, &[TEXT, TEXT], TEXT)),
     ("LTRIM", |call| call.run("trim_left", 1, &[TEXT, TEXT], TEXT)),
@@ -81,6 +81,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("NORMALIZE_AND_CASEFOLD", |call| normalize(call, true)),
     ("REGEXP_CONTAINS", |call| {
         call.count(2, 2)?;
+        call.without_bytes(0)?;
+        call.without_bytes(1)?;
         regexp_contains(call.value(0)?, call.value(1)?, false, call.at)
     }),
     ("REGEXP_EXTRACT", extract),
@@ -120,8 +122,21 @@ fn matched(call: &Call<'_>, name: &'static str, wants: &[Type], ty: Type) -> Res
     call.run(name, 2, wants, ty)
 }
 
-fn two(call: &Call<'_>, function: fn(Expr, Expr) -> Expr) -> Result<Typed> {
+/// A function that makes text of text and BYTES of BYTES, with the kernels of both.
+fn either(call: &Call<'_>, [of_text, of_bytes]: [&'static str; 2], wants: &[Type]) -> Result<Typed> {
+    call.count(wants.len(), wants.len())?;
+    if call.value(0)?.ty != Type::Bytes {
+        return call.run(of_text, wants.len(), wants, TEXT);
+    }
+    let wants: Vec<Type> = wants.iter().map(|ty| if *ty == TEXT { Type::Bytes } else { ty.clone() }).collect();
+    call.run(of_bytes, wants.len(), &wants, Type::Bytes)
+}
+
+fn two(call: &Call<'_>, function: fn(Expr, Expr) -> Expr, of_bytes: &'static str) -> Result<Typed> {
     call.count(2, 2)?;
+    if call.value(0)?.ty == Type::Bytes {
+        return call.run(of_bytes, 2, &[Type::Bytes, Type::Bytes], Type::Bool);
+    }
     Ok(Typed::new(function(call.text(0)?, call.text(1)?), Type::Bool))
 }
 
@@ -181,6 +196,7 @@ fn normalize(call: &Call<'_>, fold: bool) -> Result<Typed> {
 /// Without regard to case, in a text or in any field of a record.
 fn contains_substr(call: &Call<'_>) -> Result<Typed> {
     call.count(2, 2)?;
+    call.without_bytes(0)?;
     let part = kernel("lower_text", call.safe, vec![call.text(1)?]);
     let value = call.value(0)?;
     let mut leaves = Vec::new();

@@ -7,6 +7,7 @@ use tidegate_model::Position;
 use super::coerce::Conversion;
 use super::common::pair;
 use super::constant::folded;
+use super::fields::{fields_of, holds_float};
 use super::kernel::kernel;
 use super::records::text_of_mixed;
 use crate::fail::{Result, invalid};
@@ -76,10 +77,26 @@ fn text_against_number(text: &Typed, number: &Type) -> Type {
 pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
     let nan = (may_be_nan(&left), may_be_nan(&right));
     let (left, right) = comparable(left, right, at)?;
+    if matches!(op, Operator::Eq | Operator::NotEq)
+        && holds_float(&left.ty)
+        && let (Some(left), Some(right)) = (fields_of(&left), fields_of(&right))
+    {
+        return compared_by_fields(left, op, right, at);
+    }
     let expr = match left.ty {
         Type::Float64 => compared(left.expr, op, right.expr, nan),
         _ => binary_expr(left.expr, op, right.expr),
     };
+    Ok(folded(Typed::new(expr, Type::Bool)))
+}
+
+/// STRUCTs are equal if all their fields are.
+fn compared_by_fields(left: Vec<Typed>, op: Operator, right: Vec<Typed>, at: Option<Position>) -> Result<Typed> {
+    let mut all = lit(true);
+    for (left, right) in left.into_iter().zip(right) {
+        all = all.and(compare(left, Operator::Eq, right, at)?.expr);
+    }
+    let expr = if op == Operator::NotEq { !all } else { all };
     Ok(folded(Typed::new(expr, Type::Bool)))
 }
 

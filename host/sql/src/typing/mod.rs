@@ -6,6 +6,8 @@
 //!
 //! - `constant` computes expressions of literals while a statement is planned;
 //! - `kernel` calls a kernel of `tidegate_functions` by its name;
+//! - `float` makes keys of FLOAT64, which the engine compares by bits;
+//! - `fields` takes a STRUCT apart;
 //! - `records` reads stored log records: fields, a record as a list, a record as text;
 //! - `list` maps and filters the elements of a list;
 //! - `record_union` and `common` find the type that values of different types take together;
@@ -16,6 +18,8 @@ mod coerce;
 mod common;
 mod compare;
 mod constant;
+mod fields;
+mod float;
 mod kernel;
 mod list;
 mod record_union;
@@ -25,6 +29,8 @@ pub(crate) use coerce::{Conversion, plan_column, unify};
 pub(crate) use common::common;
 pub(crate) use compare::{comparable, compare, interval_length};
 pub(crate) use constant::folded;
+pub(crate) use fields::holds_float;
+pub(crate) use float::{float_key, float_key_bits, listed_floats};
 pub(crate) use kernel::{kernel, to_json_string};
 pub(crate) use list::{filtered, over_list};
 pub(crate) use records::{list_of_record, stored_field};

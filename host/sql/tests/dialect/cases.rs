@@ -5,6 +5,7 @@ mod aggregates;
 mod correlated;
 mod document;
 mod endpoints;
+mod floats;
 mod functions;
 mod grants;
 mod limits;

@@ -290,3 +290,42 @@ fn a_number_keeps_its_digits_in_a_text_and_not_in_a_json() {
         assert_eq!(value(call), json!(expected), "{call}");
     }
 }
+
+#[test]
+fn bytes_are_taken_apart_as_bytes_and_are_not_read_as_text() {
+    let world = World::new().source("t", &[json!({"s": "a", "n": 4}), json!({"s": "b", "n": 99})]);
+    let sql = "select to_hex(left(h, n)) as l, to_hex(right(h, 2)) as r, to_hex(left(reverse(h), 1)) as v, \
+               starts_with(h, from_hex('ca')) as b, ends_with(h, right(h, n)) as e, \
+               length(replace(h, left(h, 1), b'')) < 32 as p, left(cast(null as bytes), 1) as z \
+               from (select sha256(s) as h, n from t) order by n";
+    assert_eq!(
+        world.rows(sql),
+        json!([
+            {"l": "ca978112", "r": "48bb", "v": "bb", "b": true, "e": true, "p": true, "z": null},
+            {
+                "l": "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d",
+                "r": "009d", "v": "9d", "b": false, "e": true, "p": true, "z": null
+            },
+        ])
+    );
+    for call in [
+        "upper(h)",
+        "trim(h)",
+        "split(h, ',')",
+        "lpad(h, 9)",
+        "strpos(h, 'a')",
+        "repeat(h, 2)",
+        "regexp_contains(h, 'a')",
+        "regexp_contains(s, h)",
+        "regexp_replace(h, 'a', 'b')",
+        "contains_substr(h, 'a')",
+        "concat(s, h)",
+        "replace(s, h, 'x')",
+        "safe.lower(h)",
+        "json_value(h, '$.a')",
+    ] {
+        let failure = world.failure(&format!("select {call} as v from (select sha256(s) as h, s from t)"));
+        assert_eq!(failure.code, Code::InvalidQuery, "{call}: {failure}");
+        assert!(failure.message.contains("takes text there, not BYTES"), "{call}: {failure}");
+    }
+}

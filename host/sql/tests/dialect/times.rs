@@ -196,3 +196,26 @@ fn an_interval_is_of_any_expression() {
     }
     assert_eq!(world.rows("SELECT INTERVAL '2 hours' > INTERVAL '1 hour' AS v"), json!([{"v": true}]));
 }
+
+#[test]
+fn no_time_lies_beyond_the_years_1_to_9999() {
+    let rows = ["0000-12-31", "9999-12-31 23:00:00-14:00", "0001-01-01 00:00:00 Asia/Tokyo", "2025-01-01"];
+    let world = World::new().source("t", &rows.map(|text| json!({"id": text, "s": text})));
+    for to in ["timestamp", "datetime", "date"] {
+        let sql = format!("select countif(safe_cast(s as {to}) is null) as n, count(*) as c from t");
+        assert_eq!(world.rows(&sql), json!([{"n": 3, "c": 4}]), "{to}");
+        assert!(world.attempt(&format!("select cast(s as {to}) as v from t")).is_err(), "{to}");
+    }
+    for (expression, expected) in [
+        ("safe_cast('0000-06-01' as timestamp)", json!(null)),
+        ("safe.timestamp('9999-12-31 23:00:00', '-05')", json!(null)),
+        ("safe.parse_date('%Y', '0000')", json!(null)),
+        ("safe.parse_timestamp('%F %Ez', '9999-12-31 -14:00')", json!(253_402_264_800_000_000_i64)),
+        ("safe.parse_timestamp('%F %H %Ez', '9999-12-31 23 -14:00')", json!(null)),
+        ("safe.format_timestamp('%F', timestamp '9999-12-31 23:00:00Z', '+02')", json!(null)),
+        ("format_timestamp('%F', timestamp '9999-12-31 23:00:00Z', '-02')", json!("9999-12-31")),
+        ("date '0001-01-01'", json!("0001-01-01")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}

@@ -1,7 +1,9 @@
 //! Whether a value is one of others, or matches a pattern: IN, IN UNNEST, LIKE.
 
+use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::datatypes::Float64Type;
 use datafusion::functions_nested::expr_fn as nested;
-use datafusion::logical_expr::{Expr, lit, when};
+use datafusion::logical_expr::{Expr, Operator, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Function, FunctionArguments};
 use tidegate_model::{Code, Position};
@@ -13,7 +15,7 @@ use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{Conversion, comparable};
+use crate::typing::{Conversion, comparable, compare, holds_float, kernel, listed_floats};
 
 impl Resolver<'_> {
     /// `value IN UNNEST(array)`: true if an element is equal, else NULL if one might be.
@@ -27,7 +29,16 @@ impl Resolver<'_> {
         let null = Expr::Literal(ScalarValue::Null, None);
         let (value, item) = comparable(value, Typed::new(null.clone(), item), at)?;
         let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
-        let found = nested::array_has(array.expr.clone(), value.expr.clone());
+        if let Some(items) = literal_floats(&array) {
+            return match items.is_empty() {
+                true => Ok(boolean(lit(false)).expr),
+                false => in_list(&value, items, false, at).map(|found| found.expr),
+            };
+        }
+        let found = match value.ty {
+            Type::Float64 => kernel("float_included", false, vec![value.expr.clone(), array.expr.clone()]),
+            _ => nested::array_has(array.expr.clone(), value.expr.clone()),
+        };
         let empty = nested::array_empty(array.expr.clone());
         let unknown = nested::array_position(array.expr.clone(), null, lit(1_i64)).is_not_null();
         let unknown_value = Expr::Literal(ScalarValue::Boolean(None), None);
@@ -102,6 +113,35 @@ fn balanced(mut conditions: Vec<Expr>, join: fn(Expr, Expr) -> Expr, at: Option<
     Ok(conditions.pop())
 }
 
+/// The elements of a constant array of FLOAT64, of which a list can be written.
+fn literal_floats(array: &Typed) -> Option<Vec<Typed>> {
+    let Some(ScalarValue::List(list)) = array.literal().filter(|_| array.ty == Type::Array(Box::new(Type::Float64)))
+    else {
+        return None;
+    };
+    let values = if list.is_valid(0) { list.value(0) } else { return Some(Vec::new()) };
+    let floats = values.as_primitive_opt::<Float64Type>()?;
+    let item = |value| Typed::new(Expr::Literal(ScalarValue::Float64(value), None), Type::Float64);
+    Some(floats.iter().map(item).collect())
+}
+
+/// `left = right`, where a computed NaN equals nothing either.
+fn equal(left: Typed, right: Typed, at: Option<Position>) -> Result<Expr> {
+    let number =
+        |value: &Typed| matches!(value.literal(), Some(ScalarValue::Float64(Some(number))) if !number.is_nan());
+    let outer = left.expr.contains_outer() || right.expr.contains_outer();
+    match left.ty {
+        // A subquery can be joined by = alone.
+        Type::Float64 if !outer && !number(&left) && !number(&right) => {
+            Ok(kernel("float_equal", false, vec![left.expr, right.expr]))
+        }
+        _ if left.ty == Type::Float64 || holds_float(&left.ty) => {
+            compare(left, Operator::Eq, right, at).map(|equal| equal.expr)
+        }
+        _ => Ok(left.expr.eq(right.expr)),
+    }
+}
+
 /// `value IN (list)`.
 ///
 /// # Errors
@@ -114,10 +154,10 @@ pub(super) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option
     for item in list {
         let (left, right) = comparable(value.clone(), item, at)?;
         // In the engine's list, a computed item that is NULL would count as not equal.
-        if left.expr == value.expr && right.literal().is_some() {
-            plain.push(right.expr);
-        } else {
-            computed.push(left.expr.eq(right.expr));
+        let is_plain = left.expr == value.expr && right.literal().is_some() && !holds_float(&left.ty);
+        match listed_floats(&right.expr).filter(|_| is_plain) {
+            Some(items) => plain.extend(items),
+            None => computed.push(equal(left, right, at)?),
         }
     }
     let any = balanced(computed, Expr::or, at)?;

@@ -14,9 +14,11 @@ use datafusion::logical_expr::{
 };
 use tidegate_model::{Code, Position};
 
-use super::group_keys::Keys;
+use super::distinct_key::distinct_key;
+use super::group_keys::{Key, Keys};
 use crate::fail::{Planning, Result, fail, invalid};
 use crate::resolve::calls::Calls;
+use crate::typed::Typed;
 
 /// Computes the subqueries in expressions below them, as columns: the engine makes joins of subqueries in
 /// filters and select lists, and of no others.
@@ -61,7 +63,11 @@ pub(super) struct Grouped<'l> {
 impl Grouped<'_> {
     /// The plan of the aggregation. Columns that are computed below it are named by `prefix` and a number.
     pub(super) fn plan(&self, builder: LogicalPlanBuilder, prefix: &str) -> Result<LogicalPlanBuilder> {
-        let mut keys: Vec<Expr> = self.keys.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
+        let grouped = |key: &Key| {
+            let value = Typed::new(key.expr.clone(), key.ty.clone());
+            distinct_key(value, builder.plan()).alias(&key.column)
+        };
+        let mut keys: Vec<Expr> = self.keys.keys.iter().map(grouped).collect();
         let mut calls: Vec<Expr> = self.calls.aggregates.iter().map(|(name, call)| call.clone().alias(name)).collect();
         let mut builder = below(builder, keys.iter_mut().chain(&mut calls), prefix)?;
         let Some(sets) = &self.keys.sets else {

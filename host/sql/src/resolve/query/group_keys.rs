@@ -13,6 +13,7 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
 use crate::resolve::sorting::ordinal;
 use crate::typed::Typed;
+use crate::types::Type;
 use crate::typing::plan_column;
 
 /// The most grouping sets that one GROUP BY may unfold to: a CUBE of n keys has 2^n.
@@ -21,6 +22,7 @@ const MAX_SETS: usize = 64;
 /// A group key and the plan column that carries it above the aggregation.
 pub(super) struct Key {
     pub(super) expr: Expr,
+    pub(super) ty: Type,
     pub(super) column: String,
 }
 
@@ -149,11 +151,11 @@ impl Resolver<'_> {
         if !value.ty.is_groupable() {
             return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
         }
-        let expr = plan_column(value).expr;
+        let Typed { expr, ty } = plan_column(value);
         if let Some(known) = keys.keys.iter().position(|key| key.expr == expr) {
             return Ok(known);
         }
-        keys.keys.push(Key { expr, column: self.fresh() });
+        keys.keys.push(Key { expr, ty, column: self.fresh() });
         Ok(keys.keys.len() - 1)
     }
 }

@@ -3,11 +3,12 @@
 //! A query holds queries: in FROM, in WITH, and on both sides of a set operation. This file owns that recursion; the
 //! files below it call back [`Resolver::query`] here and each other downwards only:
 //!
-//! - `select` is one SELECT, made of `group_keys`, `group`, `windows` and `fallible_filters`;
+//! - `select` is one SELECT, made of `group_keys`, `group`, `distinct_key`, `windows` and `fallible_filters`;
 //! - `from` are tables and joins, made of `cte`, `unnest` and `join`;
 //! - `set_operation` is UNION, INTERSECT and EXCEPT.
 
 mod cte;
+mod distinct_key;
 mod fallible_filters;
 mod from;
 mod group;

@@ -6,6 +6,7 @@ use sqlparser::ast::{
     Distinct, Expr as Ast, GroupByExpr, OrderBy, Select, SelectFlavor, TableFactor, ValueTableMode as Mode,
 };
 
+use super::distinct_key::distinct_key;
 use super::fallible_filters::guarded;
 use super::group::Grouped;
 use super::join::Input;
@@ -152,7 +153,8 @@ impl Resolver<'_> {
             if self.is_path(&item.value) {
                 self.note_path_column(&unique);
             }
-            exprs.push(value.expr.clone().alias(&unique));
+            let expr = if distinct { distinct_key(value.clone(), builder.plan()) } else { value.expr.clone() };
+            exprs.push(expr.alias(&unique));
             columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone() });
         }
         let shown_columns = exprs.len();

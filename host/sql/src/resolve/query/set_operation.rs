@@ -4,6 +4,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 use tidegate_model::{Failure, Position};
 
+use super::distinct_key::distinct_key;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolved::{Order, Output, Resolved, Row};
@@ -74,12 +75,15 @@ impl Resolver<'_> {
                 self.note_path_column(name);
             }
         }
+        let distinct = !matches!((op, quantifier), (SetOperator::Union, SetQuantifier::All));
         let mut plans = Vec::with_capacity(resolved.len());
         for query in resolved {
             let mut exprs = Vec::with_capacity(width);
             for ((column, ty), name) in query.columns.iter().zip(&types).zip(&unique) {
                 let value = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
-                exprs.push(plan_column(value.convert(ty, Conversion::implicit(at))?).expr.alias(name));
+                let value = plan_column(value.convert(ty, Conversion::implicit(at))?);
+                let expr = if distinct { distinct_key(value, &query.plan) } else { value.expr };
+                exprs.push(expr.alias(name));
             }
             let plan = LogicalPlanBuilder::from(query.plan).project(exprs).and_then(LogicalPlanBuilder::build);
             plans.push(plan.planned()?);

@@ -3,21 +3,26 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_aggregate as engine;
-use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit};
+use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use tidegate_functions::aggregate::{collecting, count_distinct, first, interval_sum, quantiles, top, whole_sum};
 use tidegate_model::Position;
 
 use super::call::{AggregateCall, Built, Clauses, collected};
-use crate::fail::{Result, invalid, unsupported};
+use crate::fail::{Planning, Result, invalid, unsupported};
 use crate::resolve::sorting::sort_options;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
-use crate::typing::{Conversion, folded, interval_length, list_of_record, plan_column};
+use crate::typing::{Conversion, float_key, float_key_bits, folded, interval_length, list_of_record, plan_column};
 
 /// The largest number that APPROX_QUANTILES and APPROX_TOP_COUNT take.
 const MOST: i64 = 10_000;
+
+/// What to do instead of RESPECT NULLS, where values are sorted.
+pub(in crate::resolve::expr) const NULLS_LEFT_OUT: &str =
+    "leave the words out: NULLs are left out; COUNTIF(x IS NULL) counts them";
 
 /// COUNT(*).
 pub(super) fn count_rows(clauses: &Clauses, at: Option<Position>) -> Result<Built> {
@@ -167,11 +172,15 @@ pub(super) fn string_agg(call: AggregateCall<'_>) -> Result<Built> {
 
 pub(super) fn approx_count_distinct(call: AggregateCall<'_>) -> Result<Built> {
     call.check_comparable(&call.first)?;
-    let (expr, _) = of_value(engine::approx_distinct::approx_distinct_udaf(), call.first, call.clauses);
+    let value = float_key_bits(call.first);
+    let (expr, _) = of_value(engine::approx_distinct::approx_distinct_udaf(), value, call.clauses);
     Ok((expr, Type::Int64))
 }
 
 pub(super) fn approx_quantiles(call: AggregateCall<'_>) -> Result<Built> {
+    if call.clauses.respect_nulls {
+        return Err(unsupported(format!("{} with RESPECT NULLS", call.name), Some(NULLS_LEFT_OUT), call.at));
+    }
     call.check_comparable(&call.first)?;
     let how = call.how();
     let parts = match call.second.as_ref().and_then(Typed::literal) {
@@ -205,7 +214,7 @@ fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typ
     };
     let how = call.how();
     let weight = weight.map(|weight| self::number(weight, how)).transpose()?;
-    let value = plan_column(call.first);
+    let value = plan_column(float_key(call.first));
     let sum = weight.as_ref().map_or(Type::Int64, |weight| weight.ty.clone());
     let label = if weight.is_some() { "sum" } else { "count" };
     let fields = [Field { name: "value".to_owned(), ty: value.ty.clone() }, Field { name: label.to_owned(), ty: sum }];
@@ -213,6 +222,13 @@ fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typ
     let arguments = std::iter::once(value.expr).chain(weight.map(|weight| weight.expr)).collect();
     let element = Type::Struct { fields: fields.into(), open: false };
     Ok((collected(function, arguments, call.clauses), Type::Array(Box::new(element))))
+}
+
+/// CORR, which the engine leaves NULL where it is not defined. It is NaN where there are two pairs or more, which have a
+/// covariance.
+pub(in crate::resolve::expr) fn correlation(engine: Typed, covariance: Typed) -> Result<Typed> {
+    let nan = when(covariance.expr.is_not_null(), lit(f64::NAN)).end().planned()?;
+    Ok(Typed::new(core::coalesce(vec![engine.expr, nan]), Type::Float64))
 }
 
 /// Over a window; in a grouping it is resolved before it is built.

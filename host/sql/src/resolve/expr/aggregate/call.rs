@@ -22,6 +22,7 @@ pub(super) struct Clauses {
     pub(super) order_by: Vec<SortExpr>,
     pub(super) limit: Option<i64>,
     pub(super) ignore_nulls: bool,
+    pub(super) respect_nulls: bool,
 }
 
 /// A call with resolved arguments, as many as the function takes.
@@ -76,7 +77,7 @@ impl AggregateCall<'_> {
 
 /// The engine's call of an aggregate function.
 pub(super) fn collected(function: Arc<AggregateUDF>, arguments: Vec<Expr>, clauses: &Clauses) -> Expr {
-    let Clauses { distinct, filter, order_by, limit: _, ignore_nulls } = clauses;
+    let Clauses { distinct, filter, order_by, limit: _, ignore_nulls, respect_nulls: _ } = clauses;
     let nulls = ignore_nulls.then_some(NullTreatment::IgnoreNulls);
     let call = AggregateFunction::new_udf(function, arguments, *distinct, filter.clone(), order_by.clone(), nulls);
     Expr::AggregateFunction(call)

@@ -24,8 +24,10 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::float_key;
 
-pub(super) use table::{Aggregate, Frames, find, names};
+pub(super) use builders::{NULLS_LEFT_OUT, correlation};
+pub(super) use table::{Aggregate, CORR, COVAR_SAMP, Frames, find, names};
 
 /// Whether some expression in `tree` calls an aggregate function.
 pub(in crate::resolve) fn calls_aggregate(tree: &impl Visit) -> bool {
@@ -81,6 +83,10 @@ impl Resolver<'_> {
         let fresh = self.fresh();
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
         let value = (function.finish)(Typed::new(carried(&mut calls.aggregates, expr, fresh), ty));
+        if name == table::CORR {
+            let covariance = self.aggregate(&table::COVAR_SAMP, call, at, cx)?;
+            return correlation(value, covariance);
+        }
         Ok(match limit {
             // No array is longer than an i32 counts, and the engine takes no larger number.
             Some(limit) => {
@@ -169,6 +175,7 @@ impl Resolver<'_> {
         let mut clauses = Clauses {
             distinct: matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)),
             ignore_nulls: ignores_nulls(call, list),
+            respect_nulls: matches!(call.null_treatment, Some(NullTreatment::RespectNulls)),
             ..Clauses::default()
         };
         if let Some(filter) = &call.filter {
@@ -187,6 +194,7 @@ impl Resolver<'_> {
                 FunctionArgumentClause::OrderBy(keys) => {
                     for key in keys {
                         let value = self.expr(&key.expr, &mut inner)?;
+                        let value = if clauses.distinct { float_key(value) } else { value };
                         ordered_by.push((value.expr.clone(), place(&key.expr)));
                         let key = sorted(value, key)?;
                         // A key that stands twice decides nothing the second time, and the engine fails on it.
@@ -197,6 +205,7 @@ impl Resolver<'_> {
                 }
                 FunctionArgumentClause::IgnoreOrRespectNulls(nulls) => {
                     clauses.ignore_nulls = matches!(nulls, NullTreatment::IgnoreNulls);
+                    clauses.respect_nulls = matches!(nulls, NullTreatment::RespectNulls);
                 }
                 FunctionArgumentClause::Limit(limit) => {
                     let value = self.expr(limit, &mut inner)?;
@@ -218,7 +227,8 @@ impl Resolver<'_> {
                     arguments.push(if matches!(ast, Ast::Wildcard(_)) {
                         None
                     } else {
-                        Some(self.expr(ast, &mut inner)?)
+                        let value = self.expr(ast, &mut inner)?;
+                        Some(if clauses.distinct { float_key(value) } else { value })
                     });
                 }
                 FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::WildcardWithOptions(_)) => {

@@ -43,6 +43,9 @@ pub(in crate::resolve::expr) enum Frames {
 }
 
 pub(super) const ARRAY_AGG: Aggregate = Aggregate::new("ARRAY_AGG", 1, build::array_agg).with_limit();
+pub(in crate::resolve::expr) const CORR: &str = "CORR";
+pub(in crate::resolve::expr) const COVAR_SAMP: Aggregate =
+    Aggregate::new("COVAR_SAMP", 2, |call| call.of_two_floats(engine::covariance::covar_samp_udaf()));
 /// Which key it is about is known after grouping only, so [`super`] resolves it.
 pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::grouping);
 pub(super) const MAX_BY: Aggregate = Aggregate::new("MAX_BY", 2, build::maximum_by);
@@ -70,11 +73,12 @@ static TABLE: [Aggregate; 33] = [
     Aggregate::new("BIT_XOR", 1, |call| call.of_type(engine::bit_and_or_xor::bit_xor_udaf(), &Int64)),
     Aggregate::new("BOOL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
     Aggregate::new("BOOL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),
-    Aggregate::new("CORR", 2, |call| call.of_two_floats(engine::correlation::corr_udaf())),
+    // Where it is not defined the engine gives NULL, of which `correlation` makes NaN.
+    Aggregate::new(CORR, 2, |call| call.of_two_floats(engine::correlation::corr_udaf())),
     Aggregate::new("COUNT", 1, build::count).with_star().over(Frames::All),
     Aggregate::new("COUNTIF", 1, build::count_if).over(Frames::All),
     Aggregate::new("COVAR_POP", 2, |call| call.of_two_floats(engine::covariance::covar_pop_udaf())),
-    Aggregate::new("COVAR_SAMP", 2, |call| call.of_two_floats(engine::covariance::covar_samp_udaf())),
+    COVAR_SAMP,
     GROUPING,
     Aggregate::new("LOGICAL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
     Aggregate::new("LOGICAL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),

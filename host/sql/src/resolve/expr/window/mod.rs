@@ -6,14 +6,16 @@
 mod spec;
 mod table;
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{Expr, WindowFunctionDefinition, cast};
+use datafusion::logical_expr::{AggregateUDF, Expr, WindowFunctionDefinition, cast};
 use sqlparser::ast::{
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, NamedWindowDefinition,
     NullTreatment, WindowType,
 };
-use tidegate_functions::aggregate::watched;
+use tidegate_functions::aggregate::{moving_sum, watched};
 use tidegate_model::{Position, nearest};
 
 use super::aggregate::{self, Aggregate, Frames};
@@ -37,7 +39,7 @@ impl Resolver<'_> {
         &mut self,
         name: &str,
         call: &Function,
-        over: &WindowType,
+        window: &WindowType,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
@@ -45,7 +47,7 @@ impl Resolver<'_> {
             let message = format!("the window function {name} is not allowed in {}; QUALIFY filters by it", cx.clause);
             return Err(invalid(message, at));
         };
-        let over = self.over(over, named, at, cx)?;
+        let over = self.over(window, named, at, cx)?;
         let aggregate = aggregate::find(name);
         let (expr, ty) = match aggregate {
             Some(function) => self.aggregate_over(function, call, at, cx)?,
@@ -56,6 +58,8 @@ impl Resolver<'_> {
         };
         if let WindowFunctionDefinition::AggregateUDF(udaf) = function.fun {
             let whole = over.frame.start_bound.is_unbounded() && over.frame.end_bound.is_unbounded();
+            let moves = !over.frame.start_bound.is_unbounded();
+            let udaf = if moves { moving(udaf, &ty) } else { udaf };
             function.fun = WindowFunctionDefinition::AggregateUDF(watched(udaf, whole));
         }
         let params = &mut function.params;
@@ -75,7 +79,12 @@ impl Resolver<'_> {
         let column = carried(&mut calls.windows, Expr::WindowFunction(function), fresh);
         // The engine's ranking functions give unsigned numbers.
         let expr = if ty == Type::Int64 { cast(column, DataType::Int64) } else { column };
-        Ok(Typed::new(expr, ty).uniform())
+        let value = Typed::new(expr, ty).uniform();
+        if name == aggregate::CORR {
+            let covariance = self.window(aggregate::COVAR_SAMP.name, call, window, at, cx)?;
+            return aggregate::correlation(value, covariance);
+        }
+        Ok(value)
     }
 
     /// Checks the windows of a WINDOW clause, used or not.
@@ -186,6 +195,15 @@ impl Resolver<'_> {
         let outcome = read();
         cx.windows = windows;
         outcome.map(|()| (arguments, ignore_nulls))
+    }
+}
+
+/// An aggregate over a frame that values leave, which the engine subtracts from sums.
+fn moving(function: Arc<AggregateUDF>, ty: &Type) -> Arc<AggregateUDF> {
+    match function.name() {
+        "sum" if *ty == Type::Float64 => moving_sum(false),
+        "avg" if *ty == Type::Float64 => moving_sum(true),
+        _ => function,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::types::Type;
+use crate::typing::float_key;
 
 /// An OVER clause as written, merged with the named windows that it builds on.
 struct Spec<'a> {
@@ -55,7 +56,7 @@ impl Resolver<'_> {
                 }
                 // A constant is one partition: the same as none.
                 if value.literal().is_none() {
-                    partition_by.push(value.expr);
+                    partition_by.push(float_key(value).expr);
                 }
             }
             let mut order_by = Vec::new();
@@ -64,7 +65,7 @@ impl Resolver<'_> {
                 let value = self.expr(&key.expr, cx)?;
                 ty = value.ty.clone();
                 by_peers |= matches!(ty, Type::Time | Type::Bytes);
-                order_by.push(sorted(value, key)?);
+                order_by.push(sorted(float_key(value), key)?);
             }
             Ok((partition_by, order_by, ty))
         };

@@ -7,6 +7,7 @@ use datafusion::scalar::ScalarValue;
 use tidegate_functions::aggregate::percentile;
 use tidegate_model::Position;
 
+use super::super::aggregate::NULLS_LEFT_OUT;
 use crate::fail::{Result, invalid, unsupported};
 use crate::typed::Typed;
 use crate::types::Type;
@@ -167,8 +168,7 @@ fn of_frame(call: &WindowCall<'_>, function: impl FnOnce(Expr) -> Expr) -> Resul
 fn percentile_of(call: &WindowCall<'_>, interpolates: bool) -> Result<Built> {
     let WindowCall { name, arguments, ordered, ignore_nulls, respect_nulls, at } = *call;
     if respect_nulls {
-        let instead = Some("NULLs are left out, which");
-        return Err(unsupported(format!("{name} with RESPECT NULLS"), instead, at));
+        return Err(unsupported(format!("{name} with RESPECT NULLS"), Some(NULLS_LEFT_OUT), at));
     }
     if ordered {
         return Err(invalid(format!("{name} takes no ORDER BY inside of OVER (...)"), at));
