@@ -206,7 +206,6 @@ fn plan_of_literal(value: Value) -> PlanMessage {
         input: Some(Box::new(place(0))),
         expr: vec![literal],
         expr_name: vec!["x".to_owned()],
-        ..Default::default()
     };
     plan_of(vec![empty(1), node(PhysicalPlanType::Projection(Box::new(projection)))])
 }

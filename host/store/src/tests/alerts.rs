@@ -181,7 +181,7 @@ fn a_message_waits_no_longer_than_its_attempts_say_after_the_clock_went_back() {
     };
     let [first, tried, often] = [("new", 0, 0), ("tried", 30, 1), ("often", 20, 1)]
         .map(|(name, wait, attempts)| (name.to_owned(), hour + wait, attempts));
-    assert_eq!(due(hour), [first.clone()]);
+    assert_eq!(due(hour), std::slice::from_ref(&first));
     assert_eq!(due(hour + 30), [first, often, tried]);
     assert_eq!(catalog.hasten_alert_messages(hour, longest).unwrap(), 0);
 }
