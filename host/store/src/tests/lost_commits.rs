@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{
     all,
-    damage::{events, files, fill},
+    damage::{events, files, files_below, fill, flip},
     frame, manual, open,
     recover::{Folders, put_catalog},
 };
@@ -223,6 +223,49 @@ async fn a_flush_that_was_repeated_is_recovered_whole() {
         // A follower of calls that are lost is told of it.
         assert!(!store.is_foreign_call(last).unwrap());
         assert!(store.is_foreign_call(last + 1).unwrap() && store.is_foreign_call(last + 1_000).unwrap());
+    }
+}
+
+/// Merges that came after the copy of the catalog, one of them of another. What they were merged of is there too, in a source
+/// that the copy knows or not, whole or in part damaged.
+#[tokio::test]
+async fn merges_after_the_copy_are_recovered_without_a_rest() {
+    for (is_known, damaged) in [(true, false), (false, false), (false, true)] {
+        let folders = Folders::new();
+        let store = folders.open("data").unwrap();
+        let part = async |store: &Arc<Store>, from: i64| {
+            store.ingest("s", events(from, 300)).await.unwrap();
+            store.flush().await.unwrap();
+        };
+        if is_known {
+            store.create_source("s").unwrap();
+            part(&store, 0).await;
+        }
+        put_catalog(&store).unwrap();
+        if !is_known {
+            store.create_source("s").unwrap();
+            part(&store, 0).await;
+        }
+        part(&store, 300).await;
+        store.compact().await.unwrap();
+        part(&store, 600).await;
+        let last =
+            files(&folders.folder("data")).into_iter().max_by_key(|path| path.metadata().unwrap().modified().unwrap());
+        store.compact().await.unwrap();
+        let before = all(&store, "s").await;
+        drop(store);
+        fs::remove_dir_all(folders.folder("data")).unwrap();
+        if damaged {
+            let name = last.unwrap().file_name().unwrap().to_owned();
+            let object =
+                files_below(&folders.folder("copies")).into_iter().find(|path| path.file_name() == Some(&name));
+            flip(&object.unwrap(), 8 * 2_000);
+        }
+        let report = folders.recover("data");
+        assert_eq!(report.left.len(), usize::from(damaged), "{is_known} {damaged}: {report:?}");
+        let store = folders.open("data").unwrap();
+        assert_eq!(all(&store, "s").await, before, "{is_known} {damaged}");
+        assert_eq!(store.stats().damaged_segments, 0);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{collections::HashSet, fs, path::Path};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use crate::{
@@ -51,10 +51,13 @@ impl Recovery {
                 Err(refused) => unreadable.push((file, refused.reason())),
             }
         }
-        // A merge comes before what it was merged of, and a flush that was repeated after the flush that has its rows, too.
+        // What has the rows of others comes before these: a merge, which has rows of later calls only, and the flush that
+        // repeated another.
         later.sort_by_key(|(_, entry)| leftovers::place(entry));
         for (file, entry) in later {
-            if let Some(key) = known.sources.get(&file.source).copied() {
+            // The source may have come with a segment before.
+            let key = "SELECT key FROM sources WHERE id = ?1";
+            if let Some(key) = conn.query_row(key, [file.source], |row| row.get(0)).optional()? {
                 let is_elsewhere = match entry.replaces.as_slice() {
                     [] => {
                         let others = leftovers::overlapping(conn, key, &entry)?;
