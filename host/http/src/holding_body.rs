@@ -9,6 +9,7 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tidegate_model::number;
+use tidegate_service::answer::counted;
 
 /// The most bytes that are sent as one piece: a compressor may hold as much memory as the longest piece.
 pub(crate) const LONGEST_PIECE: usize = 512 << 10;
@@ -36,7 +37,7 @@ impl HttpBody for HoldingBody {
         if self.rest.is_empty() {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(bytes))) => {
-                    self.rest = Bytes::from_owner(Holding { bytes, _holds: Arc::clone(&self.holds) });
+                    self.rest = counted(bytes, Arc::clone(&self.holds));
                 }
                 Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
@@ -60,17 +61,6 @@ impl HttpBody for HoldingBody {
             whole.set_upper(upper.saturating_add(rest));
         }
         whole
-    }
-}
-
-struct Holding {
-    bytes: Bytes,
-    _holds: Holds,
-}
-
-impl AsRef<[u8]> for Holding {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 
