@@ -391,6 +391,41 @@ test("the keyboard keeps its place: behind menus and dialogs, and out of the edi
   }
 });
 
+test("without a clipboard texts are copied by selection: in a dialog too, and the focus stays", async () => {
+  for (const kind of ["none", "refused"]) {
+    const own = await opened();
+    await own.addInitScript((kind) => {
+      const refused = { writeText: () => new Promise((_, reject) => setTimeout(() => { window.refusals = (window.refusals ?? 0) + 1; reject(new Error("not allowed")); }, 100)) };
+      Object.defineProperty(navigator, "clipboard", { value: kind === "none" ? undefined : refused });
+      window.copied = [];
+      addEventListener("copy", () => window.copied.push(document.activeElement?.value));
+    }, kind);
+    const copied = async (count) => {
+      await own.waitForFunction((count) => window.copied.length === count, count);
+      return own.evaluate(() => window.copied.at(-1));
+    };
+    const focused = () => own.evaluate(() => document.activeElement?.textContent);
+    await own.goto(explore({ q: "SELECT event_message FROM postgres_logs LIMIT 5" }));
+    await signIn(own, token);
+    await own.locator(".table[data-rows='5']").waitFor();
+    await own.getByRole("button", { name: "Share" }).focus();
+    await own.keyboard.press("Enter");
+    await own.getByRole("button", { name: "Copy a link to this view" }).press("Enter");
+    assert.equal(await copied(1), own.url());
+    assert.equal(await focused(), "Share", kind);
+
+    await own.goto(`${base}/console#/tokens`);
+    await own.getByRole("button", { name: "New token" }).click();
+    await own.getByRole("button", { name: "Make the token" }).click();
+    const secret = await own.locator("[data-secret]").textContent();
+    await own.getByRole("button", { name: "Copy the token" }).press("Enter");
+    assert.equal(await copied(2), secret);
+    assert.equal(await own.evaluate(() => document.activeElement?.closest("dialog") !== null), true, kind);
+    assert.equal(await own.evaluate(() => window.refusals ?? 0), kind === "none" ? 0 : 2);
+    await own.close();
+  }
+});
+
 test("a form of an alert stays open when a run of another one ends, and a token is made once", async () => {
   const own = await opened();
   await made("/api/endpoints/console.levels/alerts", { name: "late", every_minutes: 60, condition: "rows > 900", url: "http://127.0.0.1:9/hook", parameters: { project: "p1" } });

@@ -1,6 +1,6 @@
 // The small parts that all pages share.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { T } from "../text";
 
 export function Field({ label, hint, children }: { label: string; hint?: string; children: (id: string) => ComponentChildren }) {
@@ -104,10 +104,14 @@ export async function copyText(text: string): Promise<void> {
 function selectAndCopy(text: string): void {
   const area = document.createElement("textarea");
   area.value = text;
-  document.body.append(area);
+  const focused = document.activeElement;
+  // Behind an open dialog nothing can be selected.
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
   document.execCommand("copy");
   area.remove();
+  // The selection took the focus, and it would be lost with the area.
+  if (focused instanceof HTMLElement) focused.focus();
 }
 
 export function Snippet({ text, label }: { text: string; label: string }) {
@@ -126,7 +130,8 @@ export function Snippet({ text, label }: { text: string; label: string }) {
 export function Menu({ title, label, children, align = "left" }: { title: ComponentChildren; label: string; align?: "left" | "right"; children: (close: () => void) => ComponentChildren }) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // With the drawing, not after it: a key that is pressed in between would close the menu, and the focus would be lost.
+  useLayoutEffect(() => {
     if (!open) return;
     const outside = (event: Event): void => {
       if (!root.current?.contains(event.target as Node)) setOpen(false);
