@@ -20,7 +20,7 @@ use datafusion::{
         listing::PartitionedFile,
         physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess},
     },
-    error::Result,
+    error::{DataFusionError, Result},
     logical_expr::Operator,
     physical_expr::{
         PhysicalExpr,
@@ -84,6 +84,8 @@ pub(crate) struct Countable {
 pub(crate) struct CountedGroups {
     counting: Arc<Counting>,
     conditions: Vec<Arc<dyn PhysicalExpr>>,
+    /// The name of the file, for errors.
+    file: String,
     footer: Arc<ParquetMetaData>,
     /// The place of the column among those of the file.
     column: usize,
@@ -126,7 +128,9 @@ impl Counting {
         groups.iter().for_each(|group| access.skip(*group));
         let is_read = access.inner().iter().any(|access| !matches!(access, RowGroupAccess::Skip));
         let counting = Arc::clone(self);
-        let counted = CountedGroups { counting, conditions, footer, column, groups: groups.into_iter(), reader };
+        let groups = groups.into_iter();
+        let file = file.object_meta.location.to_string();
+        let counted = CountedGroups { counting, conditions, file, footer, column, groups, reader };
         Some((counted, is_read.then_some(access)))
     }
 
@@ -226,7 +230,8 @@ impl CountedGroups {
         let Some(chunk) = group.and_then(|group| group.columns().get(self.column)) else { return Ok(None) };
         let (start, length) = chunk.byte_range();
         let bytes = self.reader.get_bytes(start..start + length).await?;
-        let (values, counts) = value_counts(chunk, bytes)?;
+        let named = |error| DataFusionError::from(error).context(format!("counting the values of {}", self.file));
+        let (values, counts) = value_counts(chunk, bytes).map_err(named)?;
         let output = Arc::clone(&self.counting.output);
         let mut batch = RecordBatch::try_new(output, vec![values, Arc::new(counts)])?;
         for condition in &self.conditions {
