@@ -1,8 +1,8 @@
-//! Kernels of arithmetic and comparison: an overflow and a division by zero are errors, and NaN compares with nothing.
+//! Kernels of arithmetic: an overflow and a division by zero are errors.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Datum, Float64Array, Int64Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Datum, Float64Array, Int64Array};
 use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::arrow::error::ArrowError;
@@ -17,8 +17,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::arrays("divide", 2, DataType::Float64, divide),
     Kernel::arrays("integer_divide", 2, DataType::Int64, integer_divide),
     Kernel::arrays("modulo", 2, DataType::Int64, modulo),
-    Kernel::arrays("float_above", 2, DataType::Boolean, |a, _| float_order(a, |left, right| left > right)),
-    Kernel::arrays("float_not_below", 2, DataType::Boolean, |a, _| float_order(a, |left, right| left >= right)),
     Kernel::arrays("add_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::add)),
     Kernel::arrays("subtract_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::sub)),
     Kernel::arrays("multiply_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::mul)),
@@ -96,14 +94,6 @@ fn whole(
         Err(ArrowError::ArithmeticOverflow(_)) => Err(overflow()),
         other => Ok(other?),
     }
-}
-
-/// A comparison that is false where a side is NaN.
-fn float_order(arguments: &[ArrayRef], holds: fn(f64, f64) -> bool) -> Result<ArrayRef> {
-    let [left, right] = arguments else { return Err(arity()) };
-    let pairs = left.as_primitive::<Float64Type>().iter().zip(right.as_primitive::<Float64Type>());
-    let values = pairs.map(|(left, right)| left.zip(right).map(|(left, right)| holds(left, right)));
-    Ok(Arc::new(values.collect::<BooleanArray>()))
 }
 
 /// Arithmetic of FLOAT64: an infinite or NaN result of finite arguments is an overflow.

@@ -2,6 +2,7 @@
 
 use datafusion::arrow::datatypes::DataType;
 
+use crate::array_membership;
 use crate::array_sets;
 use crate::kernel::{Fallibility, Kernel};
 use crate::rows::{Body, Item, Items, MAX_SERIES, Out, Row, RowError, RowResult};
@@ -23,6 +24,9 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
     Kernel::rows("int_series", 2..=3, Body::Ints(ints)),
     Kernel::rows("float_series", 2..=3, Body::Floats(floats)),
+    Kernel::arrays(array_membership::VALUE_IN_ARRAY, 2, DataType::Boolean, |a, _| array_membership::included(a))
+        .with_whole(array_membership::included_with_constant)
+        .with_fallibility(Fallibility::Infallible),
     Kernel::arrays("arrays_share_any", 2, DataType::Boolean, |a, _| array_sets::share(a, false))
         .with_whole(|a| array_sets::share_with_constant(a, false))
         .with_fallibility(Fallibility::Infallible),

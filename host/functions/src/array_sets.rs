@@ -104,7 +104,7 @@ fn shared(arguments: [&ArrayRef; 2], rows: usize, all: bool) -> Result<ArrayRef>
 }
 
 /// The elements in a form in which they are compared by their bytes.
-fn converted(converter: &RowConverter, elements: ArrayRef, held: &mut Transient) -> Result<Rows> {
+pub(crate) fn converted(converter: &RowConverter, elements: ArrayRef, held: &mut Transient) -> Result<Rows> {
     let bytes = copied_size(&elements).saturating_add(elements.len().saturating_mul(ENTRY));
     held.grow(bytes).map_err(failed)?;
     let rows = converter.convert_columns(&[elements])?;

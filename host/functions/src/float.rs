@@ -1,12 +1,13 @@
 //! Kernels of FLOAT64 values that are compared: 0.0 and -0.0 are one number, and NaN equals nothing, itself included.
 //!
-//! The engine compares keys of windows, elements of lists and distinct values by their bits, and there are many NaN. So
-//! keys go through `float_key` first, and lists through kernels of their own.
+//! The engine compares all values by their bits, where there are many NaN: those with a sign are below all numbers, the
+//! others above them. So keys go through `float_key` first, what may be NaN in a comparison through `float_key` or
+//! `float_nan_last`, and lists through kernels of their own.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::error::Result;
 
@@ -17,7 +18,8 @@ use crate::rows::{Body, Row};
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::arrays("float_key", 1, DataType::Float64, |a, _| keys(a)).with_fallibility(Fallibility::Infallible),
     Kernel::arrays("float_key_bits", 1, DataType::Int64, |a, _| key_bits(a)).with_fallibility(Fallibility::Infallible),
-    Kernel::arrays("float_equal", 2, DataType::Boolean, |a, _| equal(a)).with_fallibility(Fallibility::Infallible),
+    Kernel::arrays("float_nan_last", 1, DataType::Float64, |a, _| nan_last(a))
+        .with_fallibility(Fallibility::Infallible),
     Kernel::rows("float_included", 2..=2, Body::Bool(|row| Ok(Some(included(row))))),
     Kernel::rows("floats_share_any", 2..=2, Body::Bool(|row| Ok(Some(shared(row, false))))),
     Kernel::rows("floats_share_all", 2..=2, Body::Bool(|row| Ok(Some(shared(row, true))))),
@@ -26,23 +28,36 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("float_greatest", 1..=usize::MAX, Body::Float(|row| Ok(extreme(row, f64::max)))),
 ];
 
+/// The NaN of keys, which the engine sorts before all numbers, as the dialect does.
+const FIRST_NAN: f64 = -f64::NAN;
+
+/// A NaN that no computation makes, and that the engine takes for greater than all else.
+const LAST_NAN: u64 = i64::MAX.cast_unsigned();
+
 /// The value that stands for all that are the same key: 0.0 for -0.0, one NaN for all.
 fn key(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
+    if value.is_nan() { FIRST_NAN } else { value + 0.0 }
 }
 
-fn is_key(value: f64) -> bool {
-    value.to_bits() == key(value).to_bits()
-}
-
-fn keys(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+/// The keys of values.
+pub(crate) fn keys(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let [values] = arguments else { return Err(arity()) };
+    mapped(values, |value| value.is_nan() || value.to_bits() == (-0.0_f64).to_bits(), key)
+}
+
+/// The values with a NaN that equals no other value, and than which nothing is greater.
+fn nan_last(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let [values] = arguments else { return Err(arity()) };
+    mapped(values, f64::is_nan, |value| if value.is_nan() { f64::from_bits(LAST_NAN) } else { value })
+}
+
+/// The values, of which `change` makes others where some are `odd`. Nearly all batches have none, and are not copied.
+fn mapped(values: &ArrayRef, odd: fn(f64) -> bool, change: fn(f64) -> f64) -> Result<ArrayRef> {
     let floats = values.as_primitive::<Float64Type>();
-    // Nearly all batches are so already, and are not copied.
-    if floats.values().iter().all(|value| is_key(*value)) {
+    if !floats.values().iter().any(|value| odd(*value)) {
         return Ok(Arc::clone(values));
     }
-    Ok(Arc::new(floats.unary::<_, Float64Type>(key)))
+    Ok(Arc::new(floats.unary::<_, Float64Type>(change)))
 }
 
 fn key_bits(arguments: &[ArrayRef]) -> Result<ArrayRef> {
@@ -50,14 +65,6 @@ fn key_bits(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let bits: Int64Array =
         values.as_primitive::<Float64Type>().unary::<_, Int64Type>(|value| key(value).to_bits().cast_signed());
     Ok(Arc::new(bits))
-}
-
-#[expect(clippy::float_cmp, reason = "equal is what the dialect calls equal")]
-fn equal(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let [left, right] = arguments else { return Err(arity()) };
-    let pairs = left.as_primitive::<Float64Type>().iter().zip(right.as_primitive::<Float64Type>());
-    let values = pairs.map(|(left, right)| left.zip(right).map(|(left, right)| left == right));
-    Ok(Arc::new(values.collect::<BooleanArray>()))
 }
 
 /// Whether the first argument is an element of the second.
@@ -110,7 +117,7 @@ mod tests {
         let odd = [Some(-0.0), Some(0.0), Some(f64::NAN), Some(-f64::NAN), None, Some(-1.5)];
         let made = keys(&[floats(&odd)]).unwrap();
         let bits: Vec<_> = made.as_primitive::<Float64Type>().iter().map(|value| value.map(f64::to_bits)).collect();
-        let (zero, nan) = (Some(0), Some(f64::NAN.to_bits()));
+        let (zero, nan) = (Some(0), Some((-f64::NAN).to_bits()));
         assert_eq!(bits, [zero, zero, nan, nan, None, Some((-1.5_f64).to_bits())]);
         let again = key_bits(&[floats(&odd)]).unwrap();
         let again: Vec<_> = again.as_primitive::<Int64Type>().iter().map(|bits| bits.map(i64::cast_unsigned)).collect();
@@ -119,17 +126,27 @@ mod tests {
 
     #[test]
     fn what_is_a_key_already_is_not_copied() {
-        let plain = floats(&[Some(0.0), None, Some(2.0), Some(f64::NEG_INFINITY), Some(f64::NAN)]);
+        let plain = floats(&[Some(0.0), None, Some(2.0), Some(f64::NEG_INFINITY)]);
         assert!(Arc::ptr_eq(&keys(&[Arc::clone(&plain)]).unwrap(), &plain));
         assert!(keys(&[]).is_err());
     }
 
     #[test]
-    fn nan_equals_nothing() {
-        let (left, right) =
-            ([Some(f64::NAN), Some(-0.0), Some(1.0), None], [Some(f64::NAN), Some(0.0), Some(2.0), None]);
-        let made = equal(&[floats(&left), floats(&right)]).unwrap();
-        assert_eq!(made.as_boolean().iter().collect::<Vec<_>>(), [Some(false), Some(true), Some(false), None]);
-        assert_eq!(made.null_count(), 1);
+    fn nan_is_before_all_numbers_or_after_them_and_equals_none() {
+        let odd = floats(&[Some(f64::NAN), Some(-f64::NAN), Some(f64::INFINITY), None, Some(-0.0)]);
+        let sides = [keys(&[Arc::clone(&odd)]).unwrap(), nan_last(&[Arc::clone(&odd)]).unwrap()];
+        let [first, last] = sides.each_ref().map(|array| array.as_primitive::<Float64Type>());
+        assert_eq!(last.null_count(), 1);
+        for at in [0, 1] {
+            assert!(first.value(at).total_cmp(&f64::NEG_INFINITY).is_lt());
+            assert!(last.value(at).total_cmp(&f64::INFINITY).is_gt());
+            for other in [f64::NAN, -f64::NAN, first.value(at)] {
+                assert!(last.value(at).total_cmp(&other).is_ne());
+            }
+        }
+        assert!(last.value(2).is_infinite() && last.value(4).is_sign_negative());
+        let plain = floats(&[Some(-0.0), None, Some(2.0)]);
+        assert!(Arc::ptr_eq(&nan_last(&[Arc::clone(&plain)]).unwrap(), &plain));
+        assert!(nan_last(&[]).is_err());
     }
 }

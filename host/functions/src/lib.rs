@@ -13,8 +13,8 @@
 //! - `wording`, `base64`, `re2`, [`types`]: messages, texts, the types of the dialect;
 //! - [`context`]: the execution context;
 //! - `arrays`, `rows`, `kernel`: what kernels are made of;
-//! - `conversion`, `arithmetic`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `array_sets`, `array`, [`time`]: the
-//!   kernels;
+//! - `conversion`, `arithmetic`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `array_sets`,
+//!   `array_membership`, `array`, [`time`]: the kernels;
 //! - [`encode`]: values as JSON, as results show them;
 //! - [`array_subquery`], [`scalar`], [`aggregate`]: functions of the engine;
 //! - [`table`]: all kernels by name; [`make`]: everything by name and parameters.
@@ -22,6 +22,7 @@
 pub mod aggregate;
 mod arithmetic;
 mod array;
+mod array_membership;
 mod array_sets;
 pub mod array_subquery;
 mod arrays;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_model::Errors;
 use tidegate_runtime::Class;
 use tidegate_service::Identity;
-use tidegate_service::answer::Format;
+use tidegate_service::answer::{Format, Reservation};
 use tidegate_service::rate::RateStatus;
 use uuid::Uuid;
 
@@ -42,6 +42,8 @@ pub(crate) struct RequestNotes {
     pub(crate) rate: Option<RateStatus>,
     /// The request's connection, while it counts among those without a valid token.
     pub(crate) anonymous: Option<Arc<AnonymousConnection>>,
+    /// The memory that was taken for the answer before the request changed something.
+    pub(crate) answer_room: Option<Reservation>,
 }
 
 tokio::task_local! {
@@ -65,6 +67,13 @@ pub(crate) fn caller() -> Option<Identity> {
     let mut caller = None;
     note(|notes| caller = notes.caller);
     caller
+}
+
+/// Takes the memory that is noted for the answer.
+pub(crate) fn take_answer_room() -> Option<Reservation> {
+    let mut room = None;
+    note(|notes| room = notes.answer_room.take());
+    room
 }
 
 /// Notes the token of the request: its id, or the beginning of its hash for a token of the environment. The connection

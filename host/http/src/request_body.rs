@@ -19,10 +19,15 @@ const LEAST: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     pub(crate) bytes: Bytes,
-    _held: Reservation,
+    held: Reservation,
 }
 
 impl RequestBody {
+    /// The bytes and their reservation, for a caller that keeps one longer than the other.
+    pub(crate) fn into_parts(self) -> (Bytes, Reservation) {
+        (self.bytes, self.held)
+    }
+
     /// Reads a body of at most `limit` bytes. `what` names it in the error of a longer one.
     ///
     /// # Errors
@@ -56,7 +61,7 @@ impl RequestBody {
         }
         let bytes = Bytes::from(bytes.into_boxed_slice());
         held.shrink(bytes.len());
-        Ok(Self { bytes, _held: held })
+        Ok(Self { bytes, held })
     }
 }
 

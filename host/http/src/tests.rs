@@ -19,7 +19,7 @@ use base64::prelude::BASE64_STANDARD;
 use futures::stream;
 use serde_json::{Value, json};
 use tidegate_model::Code;
-use tidegate_service::{Options, Service};
+use tidegate_service::{Options, Service, Tenant};
 use tower::ServiceExt;
 
 use crate::app::App;
@@ -39,11 +39,15 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
+        Self::with_room(ROOM).await
+    }
+
+    async fn with_room(room: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::new(folder.path().join("data"));
         options.public_token = Some(PUBLIC.to_owned());
         options.private_token = Some(PRIVATE.to_owned());
-        options.admission.answer_memory = ROOM;
+        options.admission.answer_memory = room;
         options.admission.wait = Duration::from_millis(50);
         let (service, _) = Service::open(options).await.unwrap();
         let app = App::new(service);
@@ -64,6 +68,13 @@ impl Running {
         let response = self.send(managing(method, path, Body::from(body.to_string()))).await;
         let status = response.status();
         (status, serde_json::from_slice(&to_bytes(response.into_body(), 1 << 20).await.unwrap()).unwrap_or_default())
+    }
+
+    /// What changes of these tests make: the versions of endpoints, and tokens.
+    fn state(&self) -> (Vec<(String, i64)>, usize) {
+        let catalog = self.app.service.store.catalog();
+        let entries = catalog.endpoint_entries().unwrap().into_iter().map(|entry| (entry.name, entry.version));
+        (entries.collect(), self.app.service.tokens.records(catalog).unwrap().len())
     }
 
     fn used(&self) -> usize {
@@ -129,6 +140,77 @@ async fn answers_of_management_count_for_their_token() {
     assert!(running.used() < whole);
     drop(kept);
     assert_eq!(running.used(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_is_refused_before_it_is_made_or_not_at_all() {
+    let running = Running::start().await;
+    // Its definition is an answer that is counted.
+    let endpoint = |name: &str, text: &str| {
+        let description = text.repeat(100_000);
+        json!({"name": name, "query": "SELECT id FROM `postgres.logs`", "description": description})
+    };
+    let (status, made) = running.manage("POST", "/api/endpoints", endpoint("all", "a")).await;
+    assert_eq!(status, 201, "{made}");
+    let (status, made) = running.manage("PATCH", "/api/endpoints/all", json!({"max_limit": 7})).await;
+    assert_eq!(status, 200, "{made}");
+    assert_eq!(running.used(), 0);
+    let access = running.app.service.tokens.access(PRIVATE, running.app.service.clock.now()).unwrap();
+    let memory = running.app.service.executor.answers().of(Tenant::Token(access.identity));
+    let requests = [
+        ("POST", "/api/endpoints", endpoint("more", "a")),
+        ("PATCH", "/api/endpoints/all", json!({"max_limit": 8})),
+        ("POST", "/api/endpoints/all/versions/1/restore", json!({})),
+        ("POST", "/api/access-tokens", json!({"scopes": "query", "description": "t".repeat(30_000)})),
+    ];
+    for (method, path, body) in requests {
+        // From hardly any room to enough: at each step the change and the status agree.
+        let mut done = false;
+        for left in [20 << 10, 60 << 10, 110 << 10, 300 << 10, ROOM / 2] {
+            let held = memory.take_now(ROOM / 2 - left).unwrap();
+            let before = running.state();
+            let (status, answer) = running.manage(method, path, body.clone()).await;
+            let changed = running.state() != before;
+            assert_eq!(status.is_success(), changed, "{method} {path} with room for {left}: {status} {answer}");
+            drop(held);
+            if changed {
+                done = true;
+                break;
+            }
+            assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+        }
+        assert!(done, "{method} {path}");
+        assert_eq!(running.used(), 0);
+    }
+    running.app.service.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_a_change_that_is_longer_than_its_room_is_sent_and_counted() {
+    let room = ROOM / 2;
+    let running = Running::with_room(room).await;
+    let description = "d".repeat(900_000);
+    let endpoint = json!({"name": "all", "query": "SELECT id FROM `postgres.logs`", "description": description});
+    let (status, made) = running.manage("POST", "/api/endpoints", endpoint).await;
+    assert_eq!(status, 201, "{made}");
+    let mut kept = Vec::new();
+    let refused = loop {
+        let patch = json!({"max_limit": kept.len() + 1}).to_string();
+        let response = running.send(managing("PATCH", "/api/endpoints/all", Body::from(patch))).await;
+        if !response.status().is_success() {
+            break response;
+        }
+        kept.push(response);
+        assert!(running.used() > 900_000 * kept.len(), "all of it is counted");
+        assert!(kept.len() < 10);
+    };
+    // The last one needed less than there was, and was longer.
+    assert_eq!((kept.len(), refused.status()), (2, StatusCode::TOO_MANY_REQUESTS));
+    let version = |(entries, _): (Vec<(String, i64)>, usize)| entries.into_iter().find(|(name, _)| name == "all");
+    assert_eq!(version(running.state()), Some(("all".to_owned(), 3)), "what is refused is not made");
+    drop(kept);
+    assert_eq!(running.used(), 0);
+    running.app.service.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

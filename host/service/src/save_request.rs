@@ -20,4 +20,7 @@ pub struct SaveRequest<'a> {
     pub from: Option<i64>,
     /// The alert that gets another name: the former name and the new one. It keeps its secret.
     pub renamed_alert: Option<(&'a str, &'a str)>,
+    /// The alert that is deleted or made anew. A secret that is kept for an alert of its name, which a former version had,
+    /// is forgotten in the same transaction.
+    pub forgotten_alert: Option<&'a str>,
 }

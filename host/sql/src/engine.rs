@@ -8,6 +8,7 @@ mod cost;
 mod distinct;
 mod explained;
 mod field_path;
+mod float_joins;
 mod followed;
 mod limits;
 mod list_copies;

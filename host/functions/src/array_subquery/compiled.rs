@@ -1,15 +1,10 @@
 //! A subquery over the arrays of a row, compiled for arguments of known types, and its computation batch by batch.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, UInt32Array, new_empty_array, new_null_array,
-};
-use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::{SortColumn, SortOptions, concat, filter, lexsort_to_indices, take};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, new_empty_array};
+use datafusion::arrow::compute::{concat, filter};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
 use datafusion::logical_expr::execution_props::ExecutionProps;
@@ -20,17 +15,14 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregateBuilder};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::scalar::ScalarValue;
-use tidegate_model::{Code, Failure};
 
 use crate::arrays::{arity, copied_size};
-use crate::context::{Transient, check, count_copied, failed, value_error};
-use crate::wording::MORE_THAN_ONE_ROW;
+use crate::context::{Transient, check, count_copied, value_error};
 
-use super::unnested::{CompiledStep, Unnested, batch, to_u32};
-use super::{ArraySubquery, Finish, Step, argument};
-
-/// The most bytes of an array of ours: what is larger may have more elements than offsets of 32 bits can count.
-const MAX_ARRAY: usize = i32::MAX as usize;
+use super::chosen::{Choice, ranges};
+use super::shared_lists::{self, with_shared_lists};
+use super::unnested::{CompiledStep, Unnested, batch, hold, to_u32};
+use super::{ArraySubquery, Step, argument};
 
 /// The subquery over columns of known types.
 #[derive(Debug)]
@@ -45,13 +37,11 @@ pub(super) struct Compiled {
     aggregates: Vec<CompiledAggregate>,
     /// The row's columns and those of the aggregates.
     groups: Option<Arc<Schema>>,
-    sorts: Vec<(Arc<dyn PhysicalExpr>, SortOptions)>,
-    distinct: bool,
-    skip: usize,
-    limit: Option<usize>,
     value: Arc<dyn PhysicalExpr>,
-    value_type: DataType,
-    finish: Finish,
+    sorts: Vec<Arc<dyn PhysicalExpr>>,
+    choice: Choice,
+    /// The arguments that come as columns of shared lists, too.
+    lists: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -71,8 +61,13 @@ struct Computed {
 
 impl Compiled {
     pub(super) fn new(query: &ArraySubquery, types: &[DataType]) -> Result<Self> {
+        let (query, lists) = with_shared_lists(query, types)?;
         let mut fields: Vec<Field> =
             types.iter().enumerate().map(|(i, ty)| Field::new(argument(i), ty.clone(), true)).collect();
+        for (i, list) in lists.iter().enumerate() {
+            let ty = shared_lists::shared_type(types.get(*list).ok_or_else(arity)?);
+            fields.push(Field::new(shared_lists::name(i), ty, true));
+        }
         let row = Arc::new(Schema::new(fields.clone()));
         let mut steps = Vec::new();
         for (number, step) in query.steps.iter().enumerate() {
@@ -82,7 +77,7 @@ impl Compiled {
                 return Err(value_error("only lists can be unnested in a subquery over a row"));
             };
             let later = query.steps.get(number + 1..).unwrap_or_default();
-            let is_read = |name: &str| is_read(query, later, name);
+            let is_read = |name: &str| is_read(&query, later, name);
             // What is not read later would be copied for each element for nothing.
             let carried: Vec<usize> =
                 (0..).zip(&fields).filter(|(_, field)| is_read(field.name())).map(|(i, _)| i).collect();
@@ -125,14 +120,10 @@ impl Compiled {
         let over = groups.as_deref().unwrap_or(&schema);
         let value = compile(&query.value, over)?;
         let value_type = value.data_type(over)?;
-        let sorts = query.sorts.iter().map(|sort| {
-            let options = SortOptions { descending: !sort.asc, nulls_first: sort.nulls_first };
-            Ok((compile(&sort.expr, over)?, options))
-        });
-        let sorts = sorts.collect::<Result<Vec<_>>>()?;
+        let sorts = query.sorts.iter().map(|sort| compile(&sort.expr, over)).collect::<Result<Vec<_>>>()?;
         if groups.is_none() {
             computed.push(Arc::clone(&value));
-            computed.extend(sorts.iter().map(|(sort, _)| Arc::clone(sort)));
+            computed.extend(sorts.iter().cloned());
         }
         let computed = computed.into_iter().map(|expr| {
             let ty = expr.data_type(&schema)?;
@@ -144,27 +135,23 @@ impl Compiled {
             filter,
             computed: computed.collect::<Result<_>>()?,
             aggregates,
-            sorts,
-            distinct: query.distinct,
-            skip: query.skip,
-            limit: query.limit,
-            value,
-            value_type,
-            finish: query.finish,
             groups,
+            value,
+            sorts,
+            choice: Choice::new(&query, value_type),
+            lists,
         })
     }
 
     pub(super) fn returns(&self) -> DataType {
-        match self.finish {
-            Finish::Exists => DataType::Boolean,
-            Finish::Scalar => self.value_type.clone(),
-            Finish::Array => DataType::List(Arc::new(Field::new_list_field(self.value_type.clone(), true))),
-        }
+        self.choice.returns()
     }
 
     /// The values of some rows; `None` if they have too many elements for one part.
-    pub(super) fn run(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<ArrayRef>> {
+    pub(super) fn run(&self, mut arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<ArrayRef>> {
+        for list in &self.lists {
+            arrays.push(shared_lists::shared(&arrays, *list)?);
+        }
         let row = batch(&self.row, arrays, rows)?;
         let Some((mut computed, mut owners)) = self.computed(row.clone())? else { return Ok(None) };
         if let Some(groups) = &self.groups {
@@ -172,13 +159,13 @@ impl Compiled {
             columns.extend(self.aggregated(&computed, &owners, rows)?);
             let elements = batch(groups, columns, rows)?;
             owners = UInt32Array::from_iter_values(0..to_u32(rows)?);
-            let values = std::iter::once(&self.value).chain(self.sorts.iter().map(|(sort, _)| sort));
+            let values = std::iter::once(&self.value).chain(&self.sorts);
             let values = values.map(|value| value.evaluate(&elements)?.into_array(rows));
             computed = values.collect::<Result<_>>()?;
         }
         let Some((values, sorts)) = computed.split_first() else { return Err(arity()) };
-        let order = self.order(sorts, &owners, values)?;
-        self.finished(values, &owners, &order, rows).map(Some)
+        let order = self.choice.order(sorts, &owners, values)?;
+        self.choice.finished(values, &owners, &order, rows).map(Some)
     }
 
     /// What is computed of the elements of all rows, with the number of the row that each belongs to.
@@ -275,79 +262,6 @@ impl Compiled {
         }
         Ok(results)
     }
-
-    /// The positions of the elements of the result: by row, then as sorted, without duplicates, after OFFSET and within
-    /// LIMIT.
-    fn order(&self, sorts: &[ArrayRef], owners: &UInt32Array, values: &ArrayRef) -> Result<Vec<u32>> {
-        let count = owners.len();
-        let mut order: Vec<u32> = if self.sorts.is_empty() {
-            (0..to_u32(count)?).collect()
-        } else {
-            let mut keys = vec![SortColumn { values: Arc::new(owners.clone()), options: None }];
-            for (sort, (_, options)) in sorts.iter().zip(&self.sorts) {
-                keys.push(SortColumn { values: Arc::clone(sort), options: Some(*options) });
-            }
-            lexsort_to_indices(&keys, None)?.values().to_vec()
-        };
-        if self.distinct {
-            let fields = [DataType::UInt32, self.value_type.clone()].map(SortField::new).to_vec();
-            let rows = RowConverter::new(fields)?;
-            let rows = rows.convert_columns(&[Arc::new(owners.clone()), Arc::clone(values)])?;
-            let mut seen = std::collections::HashSet::new();
-            order.retain(|at| usize::try_from(*at).is_ok_and(|at| seen.insert(rows.row(at))));
-        }
-        if self.skip > 0 || self.limit.is_some() {
-            let (mut of, mut passed) = (None, 0_usize);
-            order.retain(|at| {
-                let owner = usize::try_from(*at).ok().and_then(|at| owners.values().get(at));
-                if owner != of {
-                    (of, passed) = (owner, 0);
-                }
-                passed += 1;
-                passed > self.skip && self.limit.is_none_or(|limit| passed - self.skip <= limit)
-            });
-        }
-        Ok(order)
-    }
-
-    fn finished(&self, values: &ArrayRef, owners: &UInt32Array, order: &[u32], rows: usize) -> Result<ArrayRef> {
-        let picked = UInt32Array::from(order.to_vec());
-        let owners = take(owners, &picked, None)?;
-        let ranges = ranges(owners.as_primitive::<datafusion::arrow::datatypes::UInt32Type>().values(), rows);
-        match self.finish {
-            Finish::Exists => Ok(Arc::new(BooleanArray::from_iter(ranges.iter().map(|range| Some(!range.is_empty()))))),
-            Finish::Scalar => {
-                let only = |range: &Range<usize>| match range.len() {
-                    0 => Ok(None),
-                    1 => Ok(order.get(range.start).copied()),
-                    _ => Err(value_error(format!("{MORE_THAN_ONE_ROW}, or write ARRAY(...)"))),
-                };
-                let places = ranges.iter().map(only).collect::<Result<Vec<_>>>()?;
-                if values.is_empty() {
-                    return Ok(new_null_array(values.data_type(), rows));
-                }
-                copied(values, &UInt32Array::from(places))
-            }
-            Finish::Array => {
-                let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
-                let offsets = OffsetBuffer::from_lengths(ranges.iter().map(ExactSizeIterator::len));
-                Ok(Arc::new(ListArray::try_new(field, offsets, copied(values, &picked)?, None)?))
-            }
-        }
-    }
-}
-
-/// The elements of each row, as ranges: the numbers of their rows are in ascending order.
-fn ranges(owners: &[u32], rows: usize) -> Vec<Range<usize>> {
-    let mut start = 0;
-    let mut ranges = Vec::with_capacity(rows);
-    for row in 0..rows {
-        let rest = owners.get(start..).unwrap_or_default();
-        let len = rest.iter().take_while(|owner| usize::try_from(**owner).is_ok_and(|owner| owner == row)).count();
-        ranges.push(start..start + len);
-        start += len;
-    }
-    ranges
 }
 
 /// Parts of a column as one array.
@@ -362,24 +276,6 @@ pub(super) fn joined(mut parts: Vec<ArrayRef>, ty: &DataType) -> Result<ArrayRef
     drop(held);
     count_copied(&array)?;
     Ok(array)
-}
-
-/// Some elements of an array, of which none is taken twice.
-fn copied(values: &ArrayRef, places: &UInt32Array) -> Result<ArrayRef> {
-    let mut held = Transient::default();
-    hold(&mut held, copied_size(values))?;
-    let array = take(values, places, None)?;
-    drop(held);
-    count_copied(&array)?;
-    Ok(array)
-}
-
-/// Counts an array that is about to be made.
-fn hold(held: &mut Transient, bytes: usize) -> Result<()> {
-    if bytes > MAX_ARRAY {
-        return Err(failed(Failure::new(Code::LimitExceeded, "a subquery over arrays would make too much")));
-    }
-    held.grow(bytes).map_err(failed)
 }
 
 /// Whether what comes after a step reads a column of the row or of the subquery. With aggregates, the value is one over

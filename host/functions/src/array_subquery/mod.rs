@@ -5,7 +5,9 @@
 //! becomes a function: its arguments are the values that the subquery uses of the row; it unnests whole batches of rows
 //! at once, filters, sorts and aggregates the elements, and returns one value for each row.
 
+mod chosen;
 mod compiled;
+mod shared_lists;
 mod unnested;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -226,6 +228,7 @@ mod tests {
 
     use super::*;
     use crate::context::{ExecutionContext, Patterns, StatementMemory};
+    use crate::table::kernel_function;
 
     /// `SELECT COUNT(*) FROM UNNEST(a) AS x WHERE condition`, over rows with lists of the numbers from 0 on.
     fn counted(condition: Expr, lengths: &[usize], bytes: usize) -> (Result<Vec<i64>>, usize) {
@@ -278,6 +281,19 @@ mod tests {
         let (result, peak) = counted(array_has(col("a"), col("x")), &[3_000, 0, 50, 2_000], 12 << 20);
         assert_eq!(result.unwrap(), [3_000, 0, 50, 2_000]);
         assert!((6 << 20..12 << 20).contains(&peak), "{peak}");
+    }
+
+    #[test]
+    fn lists_that_are_looked_up_in_are_not_copied() {
+        let included = kernel_function("value_in_array", false, false).unwrap();
+        let looked_up = |list: Expr| included.call(vec![col("x"), list]);
+        let (result, peak) = counted(looked_up(col("a")), &[60_000, 0, 50, 20_000], 16 << 20);
+        assert_eq!(result.unwrap(), [60_000, 0, 50, 20_000]);
+        assert!(peak < 16 << 20, "{peak}");
+        // A list that is read otherwise, too, is copied for that.
+        let also_read = looked_up(col("a")).and(array_has(col("a"), col("x") + lit(1_i64)));
+        let (result, _) = counted(also_read, &[3_000, 0, 2, 50], 12 << 20);
+        assert_eq!(result.unwrap(), [2_999, 0, 1, 49]);
     }
 
     #[test]

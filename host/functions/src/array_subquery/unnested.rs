@@ -19,7 +19,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use tidegate_model::{Code, Failure};
 
 use crate::arrays::{arity, copied_sizes};
-use crate::context::failed;
+use crate::context::{Transient, failed};
 
 /// How many elements are held at once; batches with more are computed in smaller parts.
 const ELEMENTS_AT_ONCE: usize = 64 << 10;
@@ -27,6 +27,9 @@ const ELEMENTS_AT_ONCE: usize = 64 << 10;
 const MAX_ELEMENTS: usize = 4 << 20;
 /// The most bytes of the columns of a part, unless one element has more.
 const PART: usize = 8 << 20;
+
+/// The most bytes of an array of ours: what is larger may have more elements than offsets of 32 bits can count.
+const MAX_ARRAY: usize = i32::MAX as usize;
 
 /// A step over columns of known types.
 #[derive(Debug)]
@@ -173,4 +176,12 @@ pub(super) fn to_u32(n: usize) -> Result<u32> {
 fn too_many() -> DataFusionError {
     let message = format!("a subquery over arrays visits more than {MAX_ELEMENTS} elements for one row");
     failed(Failure::new(Code::LimitExceeded, message))
+}
+
+/// Counts an array that is about to be made.
+pub(super) fn hold(held: &mut Transient, bytes: usize) -> Result<()> {
+    if bytes > MAX_ARRAY {
+        return Err(failed(Failure::new(Code::LimitExceeded, "a subquery over arrays would make too much")));
+    }
+    held.grow(bytes).map_err(failed)
 }

@@ -28,10 +28,19 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("bytes_start", 2..=2, Body::Bool(|row| Ok(Some(row.bytes(0).starts_with(row.bytes(1)))))),
     Kernel::rows("bytes_end", 2..=2, Body::Bool(|row| Ok(Some(row.bytes(0).ends_with(row.bytes(1)))))),
     Kernel::rows("escaped_bytes", 1..=1, Body::Text(escaped)),
+    Kernel::rows("bytes_as_characters", 1..=1, Body::Text(characters)),
 ];
 
 fn copied(bytes: &[u8], out: &mut Out) -> RowResult<()> {
     out.bytes(bytes)?;
+    Ok(Some(()))
+}
+
+/// A text with a character for each byte, that of its number: positions in it are those in the bytes.
+fn characters(row: &Row, out: &mut Out) -> RowResult<()> {
+    for byte in row.bytes(0) {
+        out.char(char::from(*byte))?;
+    }
     Ok(Some(()))
 }
 

@@ -11,14 +11,14 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tidegate_model::{Alert, Code, Condition, Failure, Manifest, nearest};
 use tidegate_service::tokens::{Access, generate_alert_secret};
-use tidegate_service::{SaveRequest, Service, blocking, to_its_end};
+use tidegate_service::{SaveRequest, Service, blocking};
 use tidegate_store::AlertRecord;
 use uuid::Uuid;
 
 use super::components::{on_save, repacked};
 use super::endpoint_view::{EndpointView, known};
 use super::fields::Fields;
-use super::{ManageResult, created, found, private, time};
+use super::{ManageResult, answer_room, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
 
@@ -141,14 +141,14 @@ fn place_of(manifest: &Manifest, name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Saves a version of the endpoint with other alerts. Returns the warnings. `renamed` is the former and the new name of
-/// one that gets another name.
+/// Saves a version of the endpoint with other alerts. Returns the warnings. `change` says which alert is renamed,
+/// deleted or made.
 async fn save(
     service: &Service,
     access: &Access,
     old: EndpointView,
     manifest: &Manifest,
-    renamed: Option<(&str, &str)>,
+    change: SaveRequest<'_>,
 ) -> Result<Vec<String>, Failure> {
     let component = repacked(service, &old.digest, manifest).await?;
     let id = old.id;
@@ -158,7 +158,7 @@ async fn save(
         known: old.tables,
         same_query: true,
         from: Some(old.version),
-        renamed_alert: renamed,
+        ..change
     };
     service.registrar.register_component(&component, saving).await.map_err(on_save)?;
     service.alerts.wake();
@@ -243,7 +243,8 @@ pub(crate) async fn create(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let alert = alert.ok_or_else(|| Failure::new(Code::Internal, "the alert could not be read"))?;
     let (id, name, mut manifest) = (endpoint.id, alert.name.clone(), manifest_of(&endpoint)?);
     manifest.alerts.push(alert);
-    let warnings = save(&app.service, &access, endpoint, &manifest, None).await?;
+    let anew = SaveRequest { forgotten_alert: Some(&name), ..SaveRequest::default() };
+    let warnings = save(&app.service, &access, endpoint, &manifest, anew).await?;
     let key = name.clone();
     let secret = blocking(&app.service.store, move |store| store.catalog().alert_secret(id, &key)).await?;
     let shown = with(current(&app.service, id, &name).await?, "secret", secret.into());
@@ -270,7 +271,14 @@ pub(crate) async fn update(
             *old = alert;
         }
         let renamed = (former != name).then_some((former.as_str(), name.as_str()));
-        warnings = save(&app.service, &access, endpoint, &manifest, renamed).await?;
+        warnings = save(
+            &app.service,
+            &access,
+            endpoint,
+            &manifest,
+            SaveRequest { renamed_alert: renamed, ..SaveRequest::default() },
+        )
+        .await?;
     }
     found(with(current(&app.service, id, &name).await?, "warnings", warnings.into()))
 }
@@ -284,12 +292,13 @@ pub(crate) async fn delete(
     let access = private(&app.service, &headers)?;
     let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name).await?;
     manifest.alerts.remove(place);
-    let (id, service) = (endpoint.id, Arc::clone(&app.service));
-    // Both steps are done, also if the client leaves.
-    to_its_end(async move {
-        save(&service, &access, endpoint, &manifest, None).await?;
-        blocking(&service.store, move |store| store.catalog().forget_alert(id, &name)).await
-    })
+    save(
+        &app.service,
+        &access,
+        endpoint,
+        &manifest,
+        SaveRequest { forgotten_alert: Some(&name), ..SaveRequest::default() },
+    )
     .await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -312,7 +321,8 @@ pub(crate) async fn run(
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> ManageResult {
-    private(&app.service, &headers)?;
+    let access = private(&app.service, &headers)?;
+    answer_room::take(&app.service, &access).await?;
     let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
     let run = app.service.alerts.run_now(endpoint.id, &name).await?;
     found(serde_json::to_value(run).unwrap_or_default())
@@ -324,7 +334,8 @@ pub(crate) async fn test(
     Path((id, name)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> ManageResult {
-    private(&app.service, &headers)?;
+    let access = private(&app.service, &headers)?;
+    answer_room::take(&app.service, &access).await?;
     let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
     let (holds, delivery) = app.service.alerts.test(endpoint.id, &name).await?;
     found(with(serde_json::to_value(delivery).unwrap_or_default(), "holds", holds.into()))

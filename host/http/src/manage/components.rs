@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_compiler::pack;
@@ -15,7 +16,7 @@ use tidegate_service::tokens::Access;
 use tidegate_service::{SaveRequest, Service, blocking, inspect, meanings};
 
 use super::endpoint_view::{EndpointView, known, saved_shown, shown, version_of};
-use super::{ManageResult, found, memory_of, private};
+use super::{ManageResult, answer_room, found, memory_of, private};
 use crate::app::App;
 use crate::blocking_body::off_connections;
 use crate::failure::Refusal;
@@ -83,7 +84,7 @@ async fn sent(service: &Service, digest: String) -> Result<Response, Failure> {
 
 /// A component that was uploaded, and the endpoint that it replaces, if there is one.
 struct Received {
-    component: RequestBody,
+    component: Bytes,
     manifest: Manifest,
     digest: String,
     old: Option<EndpointView>,
@@ -94,9 +95,12 @@ impl Received {
     async fn read(service: &Service, access: &Access, id: &str, body: Body) -> Result<Self, Failure> {
         let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
         let component = RequestBody::read(body, limit, &memory_of(service, access), "the component").await?;
-        let bytes = component.bytes.clone();
-        let inspected = move || inspect(&bytes);
-        let declared = off_connections(component.bytes.len(), inspected).await?;
+        let (component, held) = component.into_parts();
+        let bytes = component.clone();
+        let inspected = move || Ok((inspect(&bytes)?, held));
+        let (declared, held) = off_connections(component.len(), inspected).await?;
+        // The component is needed until the answer is made, and no longer.
+        answer_room::keep(service, held).await?;
         let old = known(service, id).await.ok();
         let name = declared.manifest.name.as_str();
         if old.is_none() && name != id {
@@ -162,7 +166,7 @@ pub(crate) async fn put(
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
         made = registrar.create_missing_sources(&received.manifest, &saving.known).await?;
     }
-    let endpoint = registrar.register_component(&received.component.bytes, saving).await.map_err(on_save)?;
+    let endpoint = registrar.register_component(&received.component, saving).await.map_err(on_save)?;
     let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
     let mut shown = saved_shown(&app.service, &endpoint).await?;
     if let (false, Some(fields)) = (made.is_empty(), shown.as_object_mut()) {
@@ -177,7 +181,7 @@ pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, r
     let access = private(&app.service, request.headers())?;
     let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
     let warnings =
-        app.service.registrar.try_component(&received.component.bytes, received.saving("")).await.map_err(on_save)?;
+        app.service.registrar.try_component(&received.component, received.saving("")).await.map_err(on_save)?;
     found(json!({
         "name": received.manifest.name,
         "digest": received.digest,

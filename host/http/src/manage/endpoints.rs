@@ -17,7 +17,7 @@ use super::component_view::component_shown;
 use super::components::{on_save, repacked, stored};
 use super::endpoint_view::{EndpointView, all_shown, known, saved_shown, shown, version_of, version_shown};
 use super::fields::Fields;
-use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time};
+use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, answer_room, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
 
@@ -279,6 +279,7 @@ pub(crate) async fn restore(
     headers: HeaderMap,
 ) -> ManageResult {
     let access = private(&app.service, &headers)?;
+    answer_room::take(&app.service, &access).await?;
     let endpoint = known(&app.service, &id).await?;
     let record = version_of(&app.service, &endpoint, &version).await?;
     if record.version == endpoint.version {

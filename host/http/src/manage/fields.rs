@@ -7,7 +7,7 @@ use tidegate_model::{Code, Failure, json_fault, nearest};
 use tidegate_service::Service;
 use tidegate_service::tokens::Access;
 
-use super::{MAX_BODY, memory_of};
+use super::{MAX_BODY, answer_room, memory_of};
 use crate::blocking_body::off_connections;
 use crate::request_body::RequestBody;
 
@@ -24,7 +24,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Reads the fields from the body of a request.
+    /// Reads the fields from the body of a request, and takes the room for its answer.
     ///
     /// # Errors
     /// Those of [`RequestBody::read`]; [`Code::InvalidBody`] if it is not a JSON object.
@@ -44,15 +44,20 @@ impl Fields {
     ) -> Result<Option<Self>, Failure> {
         let body = RequestBody::read(request.into_body(), MAX_BODY, &memory_of(service, access), "the body").await?;
         let bad = |message: String| Failure::new(Code::InvalidBody, message);
-        if body.bytes.iter().all(u8::is_ascii_whitespace) {
+        let (bytes, held) = body.into_parts();
+        let length = bytes.len();
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            answer_room::keep(service, held).await?;
             return Ok(None);
         }
-        off_connections(body.bytes.len(), move || match serde_json::from_slice(&body.bytes) {
-            Ok(Value::Object(object)) => Ok(Some(Self::of(object))),
+        let parse = move || match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(object)) => Ok((Self::of(object), held)),
             Ok(_) => Err(bad("the body must be a JSON object".to_owned())),
             Err(error) => Err(bad(format!("the body is not valid JSON: {}", json_fault(&error)))),
-        })
-        .await
+        };
+        let (fields, held) = off_connections(length, parse).await?;
+        answer_room::keep(service, held).await?;
+        Ok(Some(fields))
     }
 
     fn of(object: Map<String, Value>) -> Self {

@@ -1,6 +1,7 @@
 //! The management routes: endpoints and their versions, sources, access tokens. They require a private token.
 
 pub(crate) mod alerts;
+mod answer_room;
 mod component_view;
 pub(crate) mod components;
 mod endpoint_view;

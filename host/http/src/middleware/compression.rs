@@ -11,6 +11,8 @@ use axum::middleware::Next;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tidegate_service::answer::{Reservation, TenantMemory, counted};
+
+use super::counting::NOBODY;
 use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
 
@@ -43,13 +45,15 @@ struct Compressor {
 }
 
 /// Reserves the memory of a compressor before there is one, in the budget for answers that the response counts in. If
-/// the budget has no room, the response is sent uncompressed: its text is counted already and needs nothing more. Only
+/// the budget has no room, the response is sent uncompressed: its text is counted already and needs nothing more. So are
+/// answers to callers without a token, whose budget is small: compressors would take it from the answers of others. Only
 /// responses of known length are compressed. Others are streams, and a compressor would hold their lines back.
 pub(crate) async fn reserve_compressor(request: Request, next: Next) -> axum::response::Response {
     let is_asked = request.headers().contains_key(header::ACCEPT_ENCODING);
     let mut response = next.run(request).await;
     let length = response.body().size_hint().exact().filter(|length| is_asked && *length >= SHORTEST);
-    if let (Some(length), Some(memory)) = (length, response.extensions().get::<TenantMemory>()) {
+    let memory = response.extensions().get::<TenantMemory>().filter(|memory| memory.tenant() != NOBODY);
+    if let (Some(length), Some(memory)) = (length, memory) {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         // The coding is chosen later.
         let most = CODINGS.map(|coding| compressor_bytes(coding, length)).into_iter().max().unwrap_or_default();

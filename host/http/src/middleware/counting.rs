@@ -3,6 +3,8 @@
 //! A client may read such an answer as slowly as that of a query, so it holds as much memory. Answers to a token count in
 //! the budget for answers, as those of its queries do. Answers to callers without a token have a small budget of their
 //! own, so that such callers take nothing away from tokens.
+//!
+//! A request of management that may change something has taken the room for its answer before ([`crate::manage`]).
 
 use std::sync::Arc;
 
@@ -17,18 +19,19 @@ use tidegate_service::answer::TenantMemory;
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::holding_body::holding;
-use crate::notes::caller;
+use crate::notes::{caller, take_answer_room};
 use crate::response::Accounted;
 
 /// The shortest answer that is counted, in bytes. What a connection itself holds is about as much.
 const LEAST: u64 = 16 << 10;
 
 /// All callers without a token. No token has this identity, because it is the hash of no known text.
-const NOBODY: Tenant = Tenant::Token([0; 32]);
+pub(super) const NOBODY: Tenant = Tenant::Token([0; 32]);
 
 /// Middleware: counts whole answers. Streams are counted where they are made.
 pub(crate) async fn count_answers(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
+    let room = take_answer_room();
     let extensions = response.extensions();
     let is_counted = extensions.get::<TenantMemory>().is_some() || extensions.get::<Accounted>().is_some();
     let Some(length) = response.body().size_hint().exact().filter(|_| !is_counted) else { return response };
@@ -40,7 +43,16 @@ pub(crate) async fn count_answers(State(app): State<Arc<App>>, request: Request,
         }
     };
     if length >= LEAST {
-        match memory.take_now(usize::try_from(length).unwrap_or(usize::MAX)) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let held = match room {
+            // What the request asked for may be done, so the answer is not refused, even if it is longer than its room.
+            Some(mut room) => {
+                room.resize(length);
+                Ok(room)
+            }
+            None => memory.take_now(length),
+        };
+        match held {
             Ok(held) => response = response.map(|body| holding(body, Arc::new(held))),
             Err(failure) => return Refusal(busy.unwrap_or(failure)).into_response(),
         }

@@ -10,6 +10,7 @@ use tidegate_model::{Failure, Manifest};
 use tidegate_service::registry::{Endpoint, with_parameters_of};
 use tidegate_service::{ColumnPlanner, Tenant};
 use tidegate_store::EndpointEntry;
+use tokio::time::timeout;
 
 use super::columns::{AnswerSchema, CachedSchema, row_schema};
 use crate::app::App;
@@ -43,17 +44,19 @@ pub(super) async fn answers(
         let all_known = entries
             .iter()
             .all(|entry| this.row_schemas.known(entry.id, entry.version).is_some_and(|(_, is_fresh)| is_fresh));
-        // Asked for with the place in hand, so that nobody who plans waits for one.
-        let _alone = if all_known { None } else { Some(this.row_schemas.finding.lock().await) };
         // The rest is described in the other half of the time.
-        let (began, planning) = (Instant::now(), PLANNING.min(limit / 2));
+        let planning = PLANNING.min(limit / 2);
+        // Asked for with the place in hand, so that nobody who plans waits for one. Who plans waits for the turns of its own
+        // tenant, so the others do not wait for long: they are told what is known.
+        let alone = if all_known { None } else { timeout(planning, this.row_schemas.finding.lock()).await.ok() };
+        let (began, plans) = (Instant::now(), all_known || alone.is_some());
         let mut answers = Vec::with_capacity(entries.len());
         for entry in &entries {
             let Ok(endpoint) = this.service.registry.peek(&this.service.store, entry) else { continue };
             let Ok(reads) = this.service.registry.load_reads(&this.service.store, &endpoint.tables) else {
                 continue;
             };
-            let answer = answer(&this, &endpoint, began.elapsed() < planning);
+            let answer = answer(&this, &endpoint, plans && began.elapsed() < planning);
             let tables = endpoint.saved().map(|saved| saved.tables()).unwrap_or_default();
             let manifest = with_parameters_of(&endpoint.manifest, &reads).into_owned();
             answers.push(Described { manifest, answer, tables });

@@ -9,7 +9,7 @@ use super::{
     alert_routes, door_routes, endpoint_routes, endpoint_schemas, explanation_schemas, operation_routes,
     request_routes, source_routes, token_routes, worker_schemas,
 };
-use super::{endpoints, route::Route, schemas};
+use super::{components, endpoints, route::Route};
 
 /// The fixed routes.
 const ROUTES: [&[Route]; 7] = [
@@ -36,7 +36,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
         let (path, operation) = endpoints::operation(&described, access, errors, &mut ids);
         paths.insert(path, json!({"get": operation}));
     }
-    let mut components = schemas::components();
+    let mut components = components::components();
     if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
         all.extend(alert_routes::schemas());
         all.extend(endpoint_schemas::schemas());

@@ -8,9 +8,10 @@ use tidegate_service::tokens::Access;
 
 use super::answers::Described;
 use super::columns::AnswerSchema;
+use super::components::{answer_headers, rows_content};
 use super::follow_routes::PARAMETERS;
 use super::route::{QUERY_REFUSALS, refusals};
-use super::schemas::{answer_headers, reference, rows_content};
+use super::schemas::reference;
 
 /// The parameters of the route itself. No parameter of an endpoint has these names.
 const RESERVED: [&str; 2] = ["sql", "lql"];

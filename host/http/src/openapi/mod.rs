@@ -9,6 +9,7 @@
 //!   `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
 //! - `schemas`, `endpoint_schemas`, `worker_schemas`, `explanation_schemas`: what they take and answer;
+//! - `components`: the refusals and parameters beside them, and what responses with rows have in common;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
 //! - `columns`: the schema of a row.
@@ -19,6 +20,7 @@
 mod alert_routes;
 mod answers;
 mod columns;
+mod components;
 mod document;
 mod door_routes;
 mod endpoint_routes;

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value, json};
 use tidegate_model::Errors;
 
-use super::schemas::{OTLP_REFUSED, answer_headers, reference, rows_content};
+use super::components::{OTLP_REFUSED, answer_headers, rows_content};
+use super::schemas::reference;
 
 /// A route and a method.
 #[derive(Debug)]

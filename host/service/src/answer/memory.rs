@@ -116,7 +116,7 @@ impl TenantMemory {
     }
 
     /// Whose part of the budget it is.
-    pub(super) fn tenant(&self) -> Tenant {
+    pub fn tenant(&self) -> Tenant {
         self.tenant
     }
 
@@ -262,6 +262,13 @@ impl Reservation {
         Self { memory: self.memory.clone(), bytes, part: self.part }
     }
 
+    /// Makes this hold so many bytes, for what is in memory already. As [`TenantMemory::note`], it may exceed the limits.
+    pub fn resize(&mut self, bytes: usize) {
+        let more = self.memory.note(bytes.saturating_sub(self.bytes));
+        self.join(more);
+        self.shrink(bytes);
+    }
+
     /// Returns the bytes beyond the first `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         let more = self.bytes.saturating_sub(bytes);
@@ -362,6 +369,10 @@ mod tests {
         drop(held);
         other.hold(1_000).await.unwrap();
         assert_eq!(budget.used(), 50);
+        for bytes in [70, 30] {
+            other.resize(bytes);
+            assert_eq!(budget.used(), bytes, "it is what is there, also beyond the half");
+        }
     }
 
     #[tokio::test]

@@ -5,16 +5,22 @@
 //! readers of another.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tidegate_model::Failure;
+use tokio::sync::Notify;
 
 use super::memory::{Part, Reservation, TenantMemory};
 use crate::tenant::Tenant;
 
 /// The reservations for the same bytes, of all tenants that are being sent them.
 #[derive(Debug, Default)]
-pub(crate) struct SharedBytes(Mutex<Readers>);
+pub(crate) struct SharedBytes {
+    readers: Mutex<Readers>,
+    /// Told to all who wait for room when there is a reservation that they may share.
+    made: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Readers {
@@ -37,30 +43,52 @@ impl SharedBytes {
     /// # Errors
     /// The budget is used up; see [`TenantMemory::take`].
     pub(crate) async fn take(&self, memory: &TenantMemory, bytes: usize) -> Result<Arc<SharedReservation>, Failure> {
-        if let Some(held) = self.readers().of(memory.tenant()) {
-            return Ok(held);
+        loop {
+            // Registered before the look, so that what is made in between is not missed.
+            let mut made = pin!(self.made.notified());
+            made.as_mut().enable();
+            if let Some(held) = self.readers().of(memory.tenant()) {
+                return Ok(held);
+            }
+            tokio::select! {
+                parts = self.parts(memory, bytes) => {
+                    let (share, whole) = parts?;
+                    return Ok(self.held(memory, share, whole));
+                }
+                () = made => {}
+            }
         }
+    }
+
+    /// Room for the bytes in the share of the tenant and in the whole budget.
+    async fn parts(&self, memory: &TenantMemory, bytes: usize) -> Result<(Reservation, Arc<Reservation>), Failure> {
         let share = memory.take_part(bytes, Part::Share).await?;
         let known = self.readers().whole.upgrade();
         let whole = match known {
             Some(known) => known,
             None => Arc::new(memory.take_part(bytes, Part::Whole).await?),
         };
+        Ok((share, whole))
+    }
+
+    fn held(&self, memory: &TenantMemory, share: Reservation, whole: Arc<Reservation>) -> Arc<SharedReservation> {
         let mut readers = self.readers();
         // Other readers may have made the same reservations in the meantime. Then these are returned.
         if let Some(held) = readers.of(memory.tenant()) {
-            return Ok(held);
+            return held;
         }
         let whole = readers.whole.upgrade().unwrap_or(whole);
         readers.whole = Arc::downgrade(&whole);
         let held = Arc::new(SharedReservation { _share: share, _whole: whole });
         readers.shares.retain(|_, held| held.strong_count() > 0);
         readers.shares.insert(memory.tenant(), Arc::downgrade(&held));
-        Ok(held)
+        drop(readers);
+        self.made.notify_waiters();
+        held
     }
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

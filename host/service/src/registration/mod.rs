@@ -67,9 +67,10 @@ impl Registrar {
         request: SaveRequest<'_>,
     ) -> Result<Arc<Endpoint>, Failure> {
         let admitted = self.admitted(component, &request).await?;
-        let SaveRequest { id, author, known: _, same_query: _, from, renamed_alert } = request;
+        let SaveRequest { id, author, known: _, same_query: _, from, renamed_alert, forgotten_alert } = request;
         let (own, component, author) = (self.clone(), component.to_vec(), author.to_owned());
-        let alerts = new_alerts(&admitted.manifest, renamed_alert)?;
+        let all = new_alerts(&admitted.manifest, renamed_alert)?;
+        let alerts = SavedAlerts { all, forgotten: forgotten_alert.map(str::to_owned) };
         to_its_end(async move { own.save(admitted, component, alerts, id, author, from).await }).await
     }
 
@@ -108,7 +109,7 @@ impl Registrar {
         &self,
         admitted: Admitted,
         component: Vec<u8>,
-        alerts: Vec<NewAlert>,
+        alerts: SavedAlerts,
         id: Option<Uuid>,
         author: String,
         from: Option<i64>,
@@ -120,10 +121,10 @@ impl Registrar {
         self.check_name(&name, id, from)?;
         let id = id.unwrap_or_else(Uuid::new_v4);
         let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
-        self.count_alerts(id, alerts.len()).await?;
+        self.count_alerts(id, alerts.all.len()).await?;
         let digest = hex::encode(digest);
         let put = move |store: &Store| {
-            store.catalog().put_endpoint(NewVersion {
+            let version = NewVersion {
                 id,
                 name: &name,
                 manifest: &text,
@@ -131,8 +132,12 @@ impl Registrar {
                 component_digest: &digest,
                 author: &author,
                 sources: &tables,
-                alerts: &alerts,
-            })
+                alerts: &alerts.all,
+            };
+            match &alerts.forgotten {
+                Some(name) => store.catalog().put_endpoint_forgetting(version, name),
+                None => store.catalog().put_endpoint(version),
+            }
         };
         let record = blocking(self.store(), put).await?;
         let entry = EndpointEntry::from(&record);
@@ -230,6 +235,12 @@ impl Registrar {
         self.endpoints.prepare(&code).await?;
         Ok(Admitted { manifest, saved, code: code.digest, digest: inspection.digest, tables, warnings })
     }
+}
+
+/// The alerts of a version, and the name of one that is deleted or made anew with it.
+struct SavedAlerts {
+    all: Vec<NewAlert>,
+    forgotten: Option<String>,
 }
 
 /// What passed the gate.

@@ -13,6 +13,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::context::{check_planning, failed};
 
+use super::float_joins::FloatJoins;
 use super::limits;
 use super::security_barrier::ConditionsPassBarrier;
 
@@ -122,8 +123,15 @@ pub(crate) fn all_logical_rules() -> Vec<LogicalRule> {
     rules
 }
 
-/// The engine's rules for physical plans.
+/// The rule in which operators push down the filters that they make while they run.
+const MOVES_MADE_FILTERS_DOWN: &str = "FilterPushdown(Post)";
+
+/// The engine's rules for physical plans, with corrections.
 pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules = limits::physical_rules().into_iter();
+    let mut rules = limits::physical_rules();
+    if let Some(place) = rules.iter().position(|rule| rule.name() == MOVES_MADE_FILTERS_DOWN) {
+        rules.insert(place, Arc::new(FloatJoins));
+    }
+    let rules = rules.into_iter();
     rules.map(|rule| Arc::new(Stoppable(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>).collect()
 }

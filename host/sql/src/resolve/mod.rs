@@ -7,9 +7,9 @@
 //! # Layers
 //! A file uses files of lower layers and, within its layer, files before it. From the lowest:
 //!
-//! 1. `resolved` (what a query becomes), `calls` (the aggregate and window calls of one SELECT), `scope`
-//!    (columns that are visible), `environment` (tables that are visible), `sorting`, `remarks`, `context`
-//!    (where an expression stands), `resolver` (the state of one resolution);
+//! 1. `stored` (what is known of stored numbers), `resolved` (what a query becomes), `calls` (the aggregate and window
+//!    calls of one SELECT), `scope` (columns that are visible), `environment` (tables that are visible), `sorting`,
+//!    `remarks`, `context` (where an expression stands), `resolver` (the state of one resolution);
 //! 2. `expr`: expressions, select lists, limits;
 //! 3. `query`: queries, CTEs, FROM, one SELECT, grouping;
 //! 4. this file: statements over a [`Binding`].
@@ -30,6 +30,7 @@ mod resolved;
 mod resolver;
 mod scope;
 mod sorting;
+mod stored;
 
 use sqlparser::ast::Query;
 use tidegate_model::{Failure, TextLimits};

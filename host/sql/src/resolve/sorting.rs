@@ -1,13 +1,14 @@
 //! Sort keys: how ORDER BY sorts, in queries, aggregates and windows.
 
 use datafusion::arrow::compute::SortOptions;
-use datafusion::logical_expr::SortExpr;
+use datafusion::logical_expr::{LogicalPlan, SortExpr};
 use sqlparser::ast::{Expr as Ast, OrderBy, OrderByExpr, OrderByKind, Value};
 
+use super::stored::is_stored;
 use crate::fail::{Result, invalid, place, unsupported};
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{interval_length, plan_column};
+use crate::typing::{float_key, interval_length, keyed_float, plan_column};
 
 /// The keys of an ORDER BY; none without one.
 ///
@@ -34,7 +35,18 @@ pub(super) fn sorted(value: Typed, key: &OrderByExpr) -> Result<SortExpr> {
         return Err(invalid(format!("ORDER BY cannot sort values of type {}", value.ty), place(&key.expr)));
     }
     let ascending = key.options.asc.unwrap_or(true);
-    Ok(plan_column(value).expr.sort(ascending, key.options.nulls_first.unwrap_or(ascending)))
+    Ok(plan_column(float_key(value)).expr.sort(ascending, key.options.nulls_first.unwrap_or(ascending)))
+}
+
+/// The keys of rows of a plan, of which the last may be a stored column as it is: no key after it decides between two
+/// zeros, and the scan leaves out what a limit excludes by its statistics.
+pub(super) fn with_stored_last(mut sorts: Vec<SortExpr>, plan: &LogicalPlan) -> Vec<SortExpr> {
+    if let Some(last) = sorts.last_mut()
+        && let Some(float) = keyed_float(&last.expr).filter(|float| is_stored(float, plan))
+    {
+        last.expr = float.clone();
+    }
+    sorts
 }
 
 /// The direction of a key, as kernels take it.

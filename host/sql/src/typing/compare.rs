@@ -8,6 +8,7 @@ use super::coerce::Conversion;
 use super::common::pair;
 use super::constant::folded;
 use super::fields::{fields_of, holds_float};
+use super::float::{float_key, nan_last};
 use super::kernel::kernel;
 use super::records::text_of_mixed;
 use crate::fail::{Result, invalid};
@@ -22,6 +23,10 @@ pub(crate) fn interval_length(interval: Expr) -> Typed {
 /// Brings the two sides of a comparison to one type.
 pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Result<(Typed, Typed)> {
     let (left, right) = (plain_text(left)?, plain_text(right)?);
+    if is_text_beside_bytes(&left.ty, &right.ty) {
+        let (one, other) = (&left.ty, &right.ty);
+        return Err(invalid(format!("values of the types {one} and {other} cannot be compared; {BYTES_AS_TEXT}"), at));
+    }
     let target = match (&left.ty, &right.ty) {
         (one, other) if one == other => one.clone(),
         (Type::Null, other) => other.clone(),
@@ -46,6 +51,22 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         return Ok((interval_length(left.expr), interval_length(right.expr)));
     }
     Ok((left, right))
+}
+
+/// How text and BYTES become one type.
+pub(crate) const BYTES_AS_TEXT: &str =
+    "b'a' is a literal of BYTES, and SAFE_CONVERT_BYTES_TO_STRING and TO_HEX make text of BYTES";
+
+/// Whether text would be compared with BYTES, also in fields of a STRUCT. A conversion of either would be a guess: BYTES
+/// that are no UTF-8 have no text.
+fn is_text_beside_bytes(one: &Type, other: &Type) -> bool {
+    match (one, other) {
+        (Type::String, Type::Bytes) | (Type::Bytes, Type::String) => true,
+        (Type::Struct { fields, .. }, Type::Struct { fields: others, .. }) => {
+            fields.iter().zip(others.iter()).any(|(field, other)| is_text_beside_bytes(&field.ty, &other.ty))
+        }
+        _ => false,
+    }
 }
 
 /// A mixed record as its text; every other value as it is.
@@ -100,7 +121,8 @@ fn compared_by_fields(left: Vec<Typed>, op: Operator, right: Vec<Typed>, at: Opt
     Ok(folded(Typed::new(expr, Type::Bool)))
 }
 
-fn may_be_nan(value: &Typed) -> bool {
+/// Whether a value may be NaN once it is a FLOAT64.
+pub(crate) fn may_be_nan(value: &Typed) -> bool {
     match value.literal() {
         Some(ScalarValue::Float64(value)) => value.is_some_and(f64::is_nan),
         Some(ScalarValue::Utf8(_) | ScalarValue::Utf8View(_)) => {
@@ -111,52 +133,27 @@ fn may_be_nan(value: &Typed) -> bool {
     }
 }
 
-/// A comparison of floats. To the engine NaN is above all numbers and equals itself; in the dialect
-/// it compares with nothing. `nan` tells which sides may be one.
+/// A comparison of floats. To the engine there are many NaN, each above all numbers or below them and equal to itself;
+/// in the dialect NaN compares with nothing. `nan` tells which sides may be one.
 ///
-/// A comparison with infinity is added, so that a condition on a column is still one that the storage
-/// prunes by. It repeats a side, so it is added for columns only. Computed values are ordered by a kernel
-/// instead, and a computed NaN equals itself.
+/// So NaN is moved to where the comparison is false: on the side that has to be less it is made the greatest value, on
+/// the other the least. The comparison stays the engine's own, of which it makes joins. [`crate::resolve`] takes the
+/// calls from stored columns, which have no NaN, so that the storage prunes by them.
 fn compared(left: Expr, op: Operator, right: Expr, nan: (bool, bool)) -> Expr {
-    let short = is_short(&left) && is_short(&right);
-    // NULL beside NaN is NULL.
-    let number = |expr: Expr, other: &Expr| match other {
-        Expr::Literal(value, _) if !value.is_null() => expr.lt_eq(lit(f64::INFINITY)),
-        other => expr.lt_eq(lit(f64::INFINITY)).or(other.clone().is_null()),
+    let key = |float: Expr| float_key(Typed::new(float, Type::Float64)).expr;
+    let (left, right) = match op {
+        // A subquery can be joined by an equality with a column of its own alone.
+        Operator::Eq | Operator::NotEq if nan == (true, true) && right.contains_outer() => (left, nan_last(right)),
+        Operator::Eq | Operator::NotEq if nan == (true, true) => (nan_last(left), right),
+        Operator::Lt | Operator::LtEq => {
+            (if nan.0 { nan_last(left) } else { left }, if nan.1 { key(right) } else { right })
+        }
+        Operator::Gt | Operator::GtEq => {
+            (if nan.0 { key(left) } else { left }, if nan.1 { nan_last(right) } else { right })
+        }
+        // Here NaN is one value.
+        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom if nan == (true, true) => (key(left), key(right)),
+        _ => (left, right),
     };
-    let beyond = |expr: Expr| expr.gt(lit(f64::INFINITY));
-    match op {
-        Operator::Gt | Operator::GtEq if nan.0 => {
-            if !short {
-                let name = if op == Operator::Gt { "float_above" } else { "float_not_below" };
-                return kernel(name, false, vec![left, right]);
-            }
-            binary_expr(left.clone(), op, right.clone()).and(number(left, &right))
-        }
-        Operator::Lt if nan.1 => compared(right, Operator::Gt, left, (true, nan.0)),
-        Operator::LtEq if nan.1 => compared(right, Operator::GtEq, left, (true, nan.0)),
-        Operator::Eq if nan == (true, true) && short => {
-            // The side of this query is tested, because a subquery can be joined by = alone.
-            let (one, other) = if right.contains_outer() { (&left, &right) } else { (&right, &left) };
-            let number = match other.contains_outer() {
-                true => one.clone().lt_eq(lit(f64::INFINITY)),
-                false => number(one.clone(), other),
-            };
-            left.clone().eq(right.clone()).and(number)
-        }
-        Operator::NotEq if nan == (true, true) && short => {
-            left.clone().not_eq(right.clone()).or(beyond(left).and(beyond(right)))
-        }
-        op => binary_expr(left, op, right),
-    }
-}
-
-/// Whether an expression is cheap enough to be repeated: a column, a field of one, a literal.
-fn is_short(expr: &Expr) -> bool {
-    match expr {
-        Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..) => true,
-        Expr::Cast(cast) => is_short(&cast.expr),
-        Expr::ScalarFunction(call) => call.func.name() == "get_field" && call.args.iter().all(is_short),
-        _ => false,
-    }
+    binary_expr(left, op, right)
 }

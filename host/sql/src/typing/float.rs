@@ -1,4 +1,4 @@
-//! FLOAT64 where the engine compares by bits: as keys, and as elements of lists.
+//! FLOAT64 where the engine compares by bits: as keys, in comparisons, and as elements of lists.
 
 use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
@@ -9,13 +9,37 @@ use crate::typed::Typed;
 use crate::types::Type;
 
 const KEY: &str = "float_key";
+const NAN_LAST: &str = "float_nan_last";
 
-/// A value as a key of groups, windows or DISTINCT: a FLOAT64 with one zero and one NaN; any other as it is.
+/// A value as a key of groups, windows, DISTINCT or an order: a FLOAT64 with one zero and one NaN, which is before all
+/// numbers; any other as it is.
 pub(crate) fn float_key(value: Typed) -> Typed {
-    if value.ty != Type::Float64 || matches!(&value.expr, Expr::ScalarFunction(call) if call.func.name() == KEY) {
+    if value.ty != Type::Float64 || keyed_float(&value.expr).is_some() {
         return value;
     }
     folded(Typed::new(kernel(KEY, false, vec![value.expr]), Type::Float64))
+}
+
+/// The FLOAT64 of which an expression is the key, if it is one.
+pub(crate) fn keyed_float(expr: &Expr) -> Option<&Expr> {
+    argument_of(KEY, expr)
+}
+
+/// The FLOAT64 of which an expression is the key, or in which NaN was put after all numbers.
+pub(crate) fn compared_float(expr: &Expr) -> Option<&Expr> {
+    argument_of(KEY, expr).or_else(|| argument_of(NAN_LAST, expr))
+}
+
+fn argument_of<'e>(name: &str, expr: &'e Expr) -> Option<&'e Expr> {
+    match expr {
+        Expr::ScalarFunction(call) if call.func.name() == name => call.args.first(),
+        _ => None,
+    }
+}
+
+/// A FLOAT64 whose NaN equals no value, and than which nothing is greater.
+pub(crate) fn nan_last(float: Expr) -> Expr {
+    kernel(NAN_LAST, false, vec![float])
 }
 
 /// A value for a sketch of different ones, which takes no FLOAT64: the bits of its key.

@@ -6,7 +6,7 @@
 //!
 //! - `constant` computes expressions of literals while a statement is planned;
 //! - `kernel` calls a kernel of `tidegate_functions` by its name;
-//! - `float` makes keys of FLOAT64, which the engine compares by bits;
+//! - `float` makes of FLOAT64 what the engine compares right, which it does by bits;
 //! - `fields` takes a STRUCT apart;
 //! - `records` reads stored log records: fields, a record as a list, a record as text;
 //! - `list` maps and filters the elements of a list;
@@ -27,10 +27,10 @@ mod records;
 
 pub(crate) use coerce::{Conversion, plan_column, unify};
 pub(crate) use common::common;
-pub(crate) use compare::{comparable, compare, interval_length};
+pub(crate) use compare::{BYTES_AS_TEXT, comparable, compare, interval_length, may_be_nan};
 pub(crate) use constant::folded;
 pub(crate) use fields::holds_float;
-pub(crate) use float::{float_key, float_key_bits, listed_floats};
+pub(crate) use float::{compared_float, float_key, float_key_bits, keyed_float, listed_floats, nan_last};
 pub(crate) use kernel::{kernel, to_json_string};
 pub(crate) use list::{filtered, over_list};
 pub(crate) use records::{list_of_record, stored_field};

@@ -113,9 +113,9 @@ fn windows_know_one_zero_and_one_nan() {
     for (call, expected) in [
         ("COUNT(*) OVER (PARTITION BY x)", json!([2, 2, 2, 2, 1])),
         ("COUNT(DISTINCT x) OVER ()", json!([3, 3, 3, 3, 3])),
-        ("RANK() OVER (ORDER BY x)", json!([1, 1, 4, 4, 3])),
-        ("DENSE_RANK() OVER (ORDER BY x DESC)", json!([3, 3, 1, 1, 2])),
-        ("COUNT(*) OVER (ORDER BY x)", json!([2, 2, 5, 5, 3])),
+        ("RANK() OVER (ORDER BY x)", json!([3, 3, 1, 1, 5])),
+        ("DENSE_RANK() OVER (ORDER BY x DESC)", json!([2, 2, 3, 3, 1])),
+        ("COUNT(*) OVER (ORDER BY x)", json!([4, 4, 2, 2, 5])),
     ] {
         let sql = format!(
             "SELECT {call} AS v FROM UNNEST([-0.0, 0.0, {NAN}, -{NAN}, 1.0]) AS x WITH OFFSET AS at ORDER BY at"

@@ -329,3 +329,54 @@ fn bytes_are_taken_apart_as_bytes_and_are_not_read_as_text() {
         assert!(failure.message.contains("takes text there, not BYTES"), "{call}: {failure}");
     }
 }
+
+#[test]
+fn bytes_are_compared_with_bytes() {
+    for (condition, expected) in [
+        ("b'abc' like b'a%'", json!(true)),
+        (r"b'a\xffc' like b'a_c'", json!(true)),
+        (r"b'\xc3\xa9' like b'_'", json!(false)),
+        (r"b'\xc3\xa9' like b'__'", json!(true)),
+        (r"b'\xff\n' like b'%\xff_'", json!(true)),
+        (r"b'\xe9' like b'\xc9'", json!(false)),
+        (r"b'a%' like rb'a\%'", json!(true)),
+        (r"b'ab' like rb'a\%'", json!(false)),
+        ("b'abc' not like any (b'x%', b'%c')", json!(true)),
+        ("b'abc' like null", json!(null)),
+        ("cast(null as bytes) like b'%'", json!(null)),
+        ("null like b'%'", json!(null)),
+        ("b'a' = b'a'", json!(true)),
+        ("b'a' < b'b'", json!(true)),
+        ("b'a' in (b'a', b'b')", json!(true)),
+        ("b'a' in unnest([b'a'])", json!(true)),
+        ("b'a' = null", json!(null)),
+    ] {
+        assert_eq!(value(condition), expected, "{condition}");
+    }
+    let world = World::new().source("t", &[json!({"s": "a_"}), json!({"s": "b"})]);
+    let rows = world.rows("select s from t where cast(s as bytes) like concat(b'%', cast('_' as bytes))");
+    assert_eq!(rows, json!([{"s": "a_"}, {"s": "b"}]));
+    for condition in [
+        "h = s",
+        "s != h",
+        "h < 'a'",
+        "h in ('a', 'b')",
+        "s in (b'a')",
+        "s in unnest([h])",
+        "h in unnest(['a'])",
+        "h between 'a' and 'b'",
+        "h in (select s from t)",
+        "(h, 1) = ('a', 1)",
+        "nullif(h, 'a') is null",
+        "case h when 'a' then true end",
+        "h is distinct from 'a'",
+    ] {
+        let failure = world.failure(&format!("select {condition} as v from (select sha256(s) as h, s from t)"));
+        assert_eq!(failure.code, Code::InvalidQuery, "{condition}: {failure}");
+        assert!(failure.message.contains("cannot be compared; b'a' is a literal of BYTES"), "{condition}: {failure}");
+    }
+    for condition in ["h like 'a%'", "s like h", "h ilike b'a'", "4 like h"] {
+        let failure = world.failure(&format!("select {condition} as v from (select sha256(s) as h, s from t)"));
+        assert!(failure.message.contains("LIKE cannot compare"), "{condition}: {failure}");
+    }
+}

@@ -201,3 +201,61 @@ fn a_field_of_several_kinds_is_read_through_ctes_and_unions() {
         assert!(refused.message.contains("has no field message"), "{computed}: {refused:?}");
     }
 }
+
+#[test]
+fn values_are_looked_up_in_lists_of_the_row() {
+    let events = [
+        json!({"n": 1, "a": [1, 2, 3], "b": [3, 1, 9], "s": ["x", "y"]}),
+        json!({"n": 2, "a": [], "b": [1], "s": ["x"]}),
+        json!({"n": 3, "a": [4], "b": [4, 4], "s": ["y"]}),
+    ];
+    let world = World::new().source("t", &events);
+    let rows = world.rows(
+        "SELECT n, n IN UNNEST(a) AS v, (SELECT COUNT(*) FROM UNNEST(b) AS x WHERE x IN UNNEST(a)) AS c, \
+         (SELECT COUNT(*) FROM UNNEST(b) AS x WHERE x NOT IN UNNEST(a) AND x < ARRAY_LENGTH(a)) AS d, \
+         EXISTS (SELECT 1 FROM UNNEST(s) AS x WHERE x IN UNNEST(s)) AS e FROM t ORDER BY n",
+    );
+    let expected = json!([
+        {"n": 1, "v": true, "c": 2, "d": 0, "e": true},
+        {"n": 2, "v": false, "c": 0, "d": 0, "e": true},
+        {"n": 3, "v": false, "c": 2, "d": 0, "e": true},
+    ]);
+    assert_eq!(rows, expected);
+    let of = |element: &str, list: &str| {
+        let sql =
+            format!("SELECT {element} IN UNNEST({list}) AS v FROM UNNEST([1, NULL]) AS x WITH OFFSET AS i ORDER BY i");
+        let rows = World::new().rows(&sql);
+        json!([rows[0]["v"], rows[1]["v"]])
+    };
+    for (list, expected) in [
+        ("[x]", json!([true, null])),
+        ("[2, x + 1]", json!([false, null])),
+        ("[NULL, x + 1]", json!([null, null])),
+        ("GENERATE_ARRAY(x, 0)", json!([false, false])),
+        ("IF(x > 9, [x], NULL)", json!([false, false])),
+        ("ARRAY_CONCAT(GENERATE_ARRAY(1, 40), [x])", json!([true, null])),
+        ("GENERATE_ARRAY(1, 40)", json!([true, null])),
+    ] {
+        assert_eq!(of("x", list), expected, "{list}");
+        assert_eq!(of("CAST(x AS FLOAT64)", list), expected, "{list}");
+    }
+    assert_eq!(of("CAST(x AS STRING)", "[CAST(x AS STRING), 'a']"), json!([true, null]));
+    assert_eq!(of("CAST(CAST(x AS STRING) AS BYTES)", "[b'1', CAST('a' AS BYTES)]"), json!([true, null]));
+    assert_eq!(of("DATE_ADD(DATE '2025-01-01', INTERVAL x DAY)", "[DATE '2025-01-02']"), json!([true, null]));
+    let failure = world.failure("SELECT (n, 1) IN UNNEST([(1, 1)]) AS v FROM t");
+    assert!(failure.message.contains("IN UNNEST cannot compare values of type STRUCT"), "{failure}");
+}
+
+/// The pairs of two lists of 50000 elements have 20 GB, and take minutes.
+#[test]
+fn long_lists_are_looked_up_in_without_their_pairs() {
+    let from = "FROM (SELECT GENERATE_ARRAY(1, n) AS a, GENERATE_ARRAY(2, 2 * n, 2) AS b FROM UNNEST([50000, 3]) AS n)";
+    let texts = |list: &str| format!("ARRAY(SELECT CAST(y AS STRING) FROM UNNEST({list}) AS y)");
+    for (a, b) in [("a".to_owned(), "b".to_owned()), (texts("a"), texts("b"))] {
+        let sql = format!(
+            "SELECT (SELECT COUNT(*) FROM UNNEST(l.b) AS x WHERE x IN UNNEST(l.a)) AS n \
+             FROM (SELECT {a} AS a, {b} AS b {from}) AS l ORDER BY n"
+        );
+        assert_eq!(World::new().rows(&sql), json!([{"n": 1}, {"n": 25_000}]), "{sql}");
+    }
+}

@@ -151,6 +151,13 @@ pub(super) fn replace(tx: &Transaction<'_>, endpoint: Uuid, new: &[NewAlert], no
     Ok(())
 }
 
+/// Forgets the secret that is kept for an alert that the current version does not have.
+pub(super) fn forget(tx: &Transaction<'_>, endpoint: Uuid, name: &str) -> Result<()> {
+    let sql = "DELETE FROM alerts WHERE endpoint = ?1 AND name = ?2 AND definition IS NULL";
+    tx.execute(sql, params![endpoint, name])?;
+    Ok(())
+}
+
 /// Deletes all alerts of an endpoint.
 pub(super) fn delete_all(tx: &Transaction<'_>, endpoint: Uuid) -> Result<()> {
     for table in ["alerts", "alert_runs", "alert_messages"] {
@@ -298,13 +305,6 @@ impl Catalog {
     pub fn set_alert_secret(&self, endpoint: Uuid, name: &str, secret: &str) -> Result<bool> {
         let sql = "UPDATE alerts SET secret = ?3 WHERE endpoint = ?1 AND name = ?2 AND definition IS NOT NULL";
         Ok(self.lock().execute(sql, params![endpoint, name, secret])? > 0)
-    }
-
-    /// Forgets the secret of an alert that the current version has no more.
-    pub fn forget_alert(&self, endpoint: Uuid, name: &str) -> Result<()> {
-        let sql = "DELETE FROM alerts WHERE endpoint = ?1 AND name = ?2 AND definition IS NULL";
-        self.lock().execute(sql, params![endpoint, name])?;
-        Ok(())
     }
 
     /// At most so many messages whose time has come: of each alert the oldest that waits, because a message is not sent

@@ -87,6 +87,19 @@ impl Catalog {
     /// # Errors
     /// [`StoreError::Exists`] when another endpoint has the name; [`StoreError::InvalidName`].
     pub fn put_endpoint(&self, new: NewVersion<'_>) -> Result<EndpointRecord> {
+        self.put_version(new, None)
+    }
+
+    /// As [`Self::put_endpoint`]. In the same transaction the secret is forgotten that is kept otherwise for an alert of
+    /// this name: of one that the version does not have any more, or has anew.
+    ///
+    /// # Errors
+    /// As [`Self::put_endpoint`].
+    pub fn put_endpoint_forgetting(&self, new: NewVersion<'_>, alert: &str) -> Result<EndpointRecord> {
+        self.put_version(new, Some(alert))
+    }
+
+    fn put_version(&self, new: NewVersion<'_>, forgotten: Option<&str>) -> Result<EndpointRecord> {
         let NewVersion { id, name, .. } = new;
         check_name(name)?;
         let sources: Map<String, Value> =
@@ -122,7 +135,10 @@ impl Catalog {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![id, version, name, new.manifest, new.component_digest, new.author, sources, now],
         )?;
+        let forget = || forgotten.map_or(Ok(()), |name| alerts::forget(&tx, id, name));
+        forget()?;
         alerts::replace(&tx, id, new.alerts, now)?;
+        forget()?;
         let record = tx.query_row(&format!("{ENDPOINTS} WHERE id = ?1"), [id], endpoint)?;
         tx.commit()?;
         Ok(record)

@@ -14,6 +14,14 @@ fn new(name: &str, definition: &str) -> NewAlert {
 }
 
 fn put(catalog: &Catalog, id: Uuid, alerts: &[NewAlert]) {
+    saved(id, alerts, |version| catalog.put_endpoint(version).map(drop));
+}
+
+fn put_forgetting(catalog: &Catalog, id: Uuid, alerts: &[NewAlert], name: &str) {
+    saved(id, alerts, |version| catalog.put_endpoint_forgetting(version, name).map(drop));
+}
+
+fn saved(id: Uuid, alerts: &[NewAlert], put: impl FnOnce(NewVersion<'_>) -> crate::error::Result<()>) {
     let name = id.to_string();
     let sources = BTreeMap::new();
     let version = NewVersion {
@@ -26,7 +34,7 @@ fn put(catalog: &Catalog, id: Uuid, alerts: &[NewAlert]) {
         sources: &sources,
         alerts,
     };
-    catalog.put_endpoint(version).unwrap();
+    put(version).unwrap();
 }
 
 fn outcome(now: i64, occurrence: Option<Uuid>, message: Option<&'static str>) -> RunOutcome {
@@ -87,12 +95,14 @@ fn an_alert_keeps_its_state_and_secret_through_versions() {
     put(catalog, id, &[new("a", "3"), new("b", "2")]);
     assert_eq!(catalog.alert(id, "a").unwrap().unwrap().state, AlertState::default());
     assert_eq!(catalog.alert_secret(id, "a").unwrap().unwrap(), "mine");
-    put(catalog, id, &[new("b", "2")]);
-    catalog.forget_alert(id, "a").unwrap();
-    catalog.forget_alert(id, "b").unwrap();
-    put(catalog, id, &[new("a", "3"), new("b", "2")]);
+    put_forgetting(catalog, id, &[new("b", "2")], "a");
+    put_forgetting(catalog, id, &[new("a", "3"), new("b", "2")], "b");
     assert_eq!(catalog.alert_secret(id, "a").unwrap().unwrap(), "secret of a 3");
     assert_eq!(catalog.alert_secret(id, "b").unwrap().unwrap(), "secret of b 1", "it is there: nothing is forgotten");
+    // One that is made anew has a secret of its own.
+    put(catalog, id, &[new("b", "2")]);
+    put_forgetting(catalog, id, &[new("a", "4"), new("b", "2")], "a");
+    assert_eq!(catalog.alert_secret(id, "a").unwrap().unwrap(), "secret of a 4");
 
     assert!(catalog.delete_endpoint(id).unwrap());
     assert_eq!(catalog.alerts_of(id).unwrap(), []);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::message::{Message, priority};
 use super::rfc3164::{self, Calendar};
 use super::rfc5424;
-use super::structured_data::{Element, begins_own};
+use super::structured_data::{Element, begins_own, has_own};
 use super::unreadable::Unreadable;
 
 /// What a message says about its sender: `[tidegate@NUMBER token="..." source="..."]` in the structured data.
@@ -23,11 +23,10 @@ pub(crate) struct Credentials {
 pub(crate) fn read(text: &str, calendar: Calendar) -> Result<Message<'_>, Unreadable> {
     let is_5424 = priority(text).is_some_and(|(_, rest)| rest.starts_with("1 "));
     let message = if is_5424 { rfc5424::read(text)? } else { rfc3164::read(text, calendar) };
-    // A field too few or too many in the header, or a second element behind a blank.
+    // A header with a field too few or too many, or one that is not known; an element behind a blank or within the text.
     let Message { hostname, app_name, proc_id, msg_id, .. } = message;
     let is_in_header = [message.time.as_deref(), hostname, app_name, proc_id, msg_id].into_iter().flatten().any(is_own);
-    let is_in_text = begins_own(message.text) && message.text.contains("token");
-    if is_in_header || is_in_text { Err(Unreadable::BrokenCredentials) } else { Ok(message) }
+    if is_in_header || has_own(message.text) { Err(Unreadable::BrokenCredentials) } else { Ok(message) }
 }
 
 /// Whether a word of the header is the beginning of an element with a token.

@@ -106,6 +106,12 @@ pub(crate) fn begins_own(text: &str) -> bool {
     })
 }
 
+/// Whether there is anywhere in a text what may be an element with a token. Each byte is looked at twice at most.
+pub(crate) fn has_own(text: &str) -> bool {
+    let mut places = text.match_indices('[').filter_map(|(place, _)| text.get(place..));
+    places.find(|rest| begins_own(rest)).is_some_and(|rest| rest.contains("token"))
+}
+
 /// The element at the beginning of a text, and what follows it.
 fn element(text: &str) -> Option<(Element<'_>, &str)> {
     let text = text.strip_prefix('[')?;

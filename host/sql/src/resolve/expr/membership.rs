@@ -1,11 +1,11 @@
 //! Whether a value is one of others, or matches a pattern: IN, IN UNNEST, LIKE.
 
-use datafusion::arrow::array::{Array, AsArray};
-use datafusion::arrow::datatypes::Float64Type;
+use datafusion::arrow::array::Array;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Function, FunctionArguments};
+use tidegate_functions::scalar::nullable;
 use tidegate_model::{Code, Position};
 
 use super::{boolean, negate_if, plain_argument};
@@ -15,7 +15,10 @@ use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{Conversion, comparable, compare, holds_float, kernel, listed_floats};
+use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, holds_float, kernel, listed_floats};
+
+/// The most values of a list that are compared one by one, and of a constant array that becomes a list.
+const MOST_ITEMS: usize = 5_000;
 
 impl Resolver<'_> {
     /// `value IN UNNEST(array)`: true if an element is equal, else NULL if one might be.
@@ -27,26 +30,37 @@ impl Resolver<'_> {
             return Err(invalid("IN UNNEST cannot compare values of type INTERVAL; write IN (a, b)", at));
         }
         let null = Expr::Literal(ScalarValue::Null, None);
-        let (value, item) = comparable(value, Typed::new(null.clone(), item), at)?;
+        let (value, item) = comparable(value, Typed::new(null, item), at)?;
+        if let Type::Struct { .. } = value.ty {
+            let message = "IN UNNEST cannot compare values of type STRUCT; write EXISTS (SELECT 1 FROM UNNEST(list) AS x \
+                           WHERE x = value)";
+            return Err(invalid(message, at));
+        }
         let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
-        if let Some(items) = literal_floats(&array) {
+        if let Some(items) = literal_items(&array) {
             return match items.is_empty() {
                 true => Ok(boolean(lit(false)).expr),
                 false => in_list(&value, items, false, at).map(|found| found.expr),
             };
+        }
+        // The engine looks a constant up in each array, and each value in a constant array, in ways of its own.
+        if value.literal().is_none() && array.literal().is_none() {
+            return Ok(kernel("value_in_array", false, vec![value.expr, array.expr]));
         }
         let found = match value.ty {
             Type::Float64 => kernel("float_included", false, vec![value.expr.clone(), array.expr.clone()]),
             _ => nested::array_has(array.expr.clone(), value.expr.clone()),
         };
         let empty = nested::array_empty(array.expr.clone());
+        let null = Typed::null().convert(&value.ty, Conversion::implicit(at))?.expr;
         let unknown = nested::array_position(array.expr.clone(), null, lit(1_i64)).is_not_null();
         let unknown_value = Expr::Literal(ScalarValue::Boolean(None), None);
         let value = when(array.expr.is_null().or(empty), lit(false))
             .when(found.is_true(), lit(true))
             .when(unknown.or(value.expr.is_null()), unknown_value)
             .otherwise(lit(false));
-        Ok(boolean(value.planned()?).expr)
+        // The engine does not always agree with itself on whether the CASE can be NULL.
+        Ok(nullable(boolean(value.planned()?).expr))
     }
 
     /// LIKE and ILIKE, also of several patterns: `LIKE ANY (...)`, `LIKE ALL (...)`.
@@ -58,8 +72,7 @@ impl Resolver<'_> {
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
-        let how = Conversion::implicit(at);
-        let value = self.expr(value, cx)?.convert(&Type::String, how)?;
+        let value = self.expr(value, cx)?;
         // The parser takes ALL and SOME for functions.
         let quantified = |call: &Function| match call.name.to_string().to_uppercase().as_str() {
             "ALL" => Some(false),
@@ -84,19 +97,39 @@ impl Resolver<'_> {
         };
         let mut all = Vec::new();
         for pattern in patterns {
-            let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?;
-            all.push(like_pattern(value.expr.clone(), pattern, negated, without_case));
+            let pattern = self.expr(pattern, cx)?;
+            let (value, pattern) = texts(value.clone(), pattern, without_case, at)?;
+            all.push(like_pattern(value.expr, pattern, negated, without_case));
         }
         let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
         all.map(boolean).ok_or_else(|| invalid("LIKE needs a pattern", at))
     }
 }
 
+/// What LIKE compares, as texts. Of BYTES each byte is a character, because `_` is one byte of them.
+fn texts(value: Typed, pattern: Typed, without_case: bool, at: Option<Position>) -> Result<(Typed, Typed)> {
+    let of_bytes = |value: &Typed| value.ty == Type::Bytes;
+    if !of_bytes(&value) && !of_bytes(&pattern) {
+        let how = Conversion::implicit(at);
+        return Ok((value.convert(&Type::String, how)?, pattern.convert(&Type::String, how)?));
+    }
+    let fits = |value: &Typed| matches!(value.ty, Type::Bytes | Type::Null);
+    if without_case || !fits(&value) || !fits(&pattern) {
+        let (name, one, other) = (if without_case { "ILIKE" } else { "LIKE" }, &value.ty, &pattern.ty);
+        return Err(invalid(format!("{name} cannot compare {one} with {other}; {BYTES_AS_TEXT}"), at));
+    }
+    let text = |value: Typed| match value.ty {
+        Type::Bytes => Ok(Typed::new(kernel("bytes_as_characters", false, vec![value.expr]), Type::String)),
+        _ => value.convert(&Type::String, Conversion::implicit(at)),
+    };
+    Ok((text(value)?, text(pattern)?))
+}
+
 /// Conditions joined as a balanced tree, because trees are walked by recursion.
 fn balanced(mut conditions: Vec<Expr>, join: fn(Expr, Expr) -> Expr, at: Option<Position>) -> Result<Option<Expr>> {
-    const MOST: usize = 5_000;
-    if conditions.len() > MOST {
-        let message = format!("a list of {} computed values is too long; at most {MOST} are taken", conditions.len());
+    if conditions.len() > MOST_ITEMS {
+        let message =
+            format!("a list of {} computed values is too long; at most {MOST_ITEMS} are taken", conditions.len());
         return Err(fail(Code::LimitExceeded, message, at));
     }
     while conditions.len() > 1 {
@@ -113,32 +146,25 @@ fn balanced(mut conditions: Vec<Expr>, join: fn(Expr, Expr) -> Expr, at: Option<
     Ok(conditions.pop())
 }
 
-/// The elements of a constant array of FLOAT64, of which a list can be written.
-fn literal_floats(array: &Typed) -> Option<Vec<Typed>> {
-    let Some(ScalarValue::List(list)) = array.literal().filter(|_| array.ty == Type::Array(Box::new(Type::Float64)))
-    else {
-        return None;
-    };
+/// The elements of a constant array that is not long, of which a list can be written.
+fn literal_items(array: &Typed) -> Option<Vec<Typed>> {
+    let (Type::Array(item), Some(ScalarValue::List(list))) = (&array.ty, array.literal()) else { return None };
     let values = if list.is_valid(0) { list.value(0) } else { return Some(Vec::new()) };
-    let floats = values.as_primitive_opt::<Float64Type>()?;
-    let item = |value| Typed::new(Expr::Literal(ScalarValue::Float64(value), None), Type::Float64);
-    Some(floats.iter().map(item).collect())
+    if values.len() > MOST_ITEMS {
+        return None;
+    }
+    let literal = |place| {
+        let value = ScalarValue::try_from_array(&values, place).ok()?;
+        Some(Typed::new(Expr::Literal(value, None), (**item).clone()))
+    };
+    (0..values.len()).map(literal).collect()
 }
 
-/// `left = right`, where a computed NaN equals nothing either.
+/// `left = right` of two values of one type.
 fn equal(left: Typed, right: Typed, at: Option<Position>) -> Result<Expr> {
-    let number =
-        |value: &Typed| matches!(value.literal(), Some(ScalarValue::Float64(Some(number))) if !number.is_nan());
-    let outer = left.expr.contains_outer() || right.expr.contains_outer();
-    match left.ty {
-        // A subquery can be joined by = alone.
-        Type::Float64 if !outer && !number(&left) && !number(&right) => {
-            Ok(kernel("float_equal", false, vec![left.expr, right.expr]))
-        }
-        _ if left.ty == Type::Float64 || holds_float(&left.ty) => {
-            compare(left, Operator::Eq, right, at).map(|equal| equal.expr)
-        }
-        _ => Ok(left.expr.eq(right.expr)),
+    match left.ty == Type::Float64 || holds_float(&left.ty) {
+        true => compare(left, Operator::Eq, right, at).map(|equal| equal.expr),
+        false => Ok(left.expr.eq(right.expr)),
     }
 }
 

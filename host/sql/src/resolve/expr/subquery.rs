@@ -28,9 +28,10 @@ use crate::resolve::resolved::{Order, Output, Resolved, Row};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::outer_value;
 use crate::resolve::sorting::sort_options;
+use crate::resolve::stored::is_stored;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
-use crate::typing::{Conversion, comparable, compare};
+use crate::typing::{Conversion, comparable, compare, may_be_nan, nan_last};
 
 /// The most subqueries within a subquery whose plan is copied three times.
 const MOST_COPIED: usize = 12;
@@ -203,7 +204,11 @@ impl Resolver<'_> {
         if !engines {
             return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));
         }
-        let (value, converted) = comparable(value, item.clone(), at)?;
+        let nan = may_be_nan(&value) && may_be_nan(&item) && !is_stored(&item.expr, &resolved.plan);
+        let (value, mut converted) = comparable(value, item.clone(), at)?;
+        if nan && converted.ty == Type::Float64 {
+            converted.expr = nan_last(converted.expr);
+        }
         if converted.expr != item.expr {
             let name = self.fresh();
             let plan = LogicalPlanBuilder::from(resolved.plan).project([converted.expr.alias(name)]);

@@ -12,6 +12,7 @@ use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Relation, Scope, ScopeColumn};
+use crate::resolve::stored::with_stored_floats;
 use crate::typed::Typed;
 use crate::typing::{compare, unify};
 
@@ -67,6 +68,7 @@ impl Resolver<'_> {
                 return Err(unsupported("NATURAL JOIN", Some("name the columns with USING (...)"), at));
             }
         };
+        let on = on.map(|on| with_stored_floats(on, &[&left.plan, &right.plan])).transpose()?;
         let builder = LogicalPlanBuilder::from(left.plan);
         let plan = match (kind, on) {
             (JoinType::Inner, None) => builder.cross_join(right.plan),

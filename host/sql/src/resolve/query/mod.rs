@@ -31,7 +31,7 @@ use super::expr::Limit;
 use super::resolved::{Order, Output, Resolved};
 use super::resolver::Resolver;
 use super::scope::{Relation, Scope, ScopeColumn};
-use super::sorting::{ordinal, sort_keys, sorted};
+use super::sorting::{ordinal, sort_keys, sorted, with_stored_last};
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
 use crate::typed::Typed;
 
@@ -180,6 +180,7 @@ impl Resolver<'_> {
             sorts.push(sorted(value, key)?);
         }
         if !sorts.is_empty() && (order == Order::Kept || limit.rows.is_some() || limit.skip > 0) {
+            let sorts = with_stored_last(sorts, builder.plan());
             builder = builder.sort(sorts).planned()?;
         }
         Ok(Resolved { plan: limit.applied_to(builder)?, columns, row })

@@ -19,9 +19,10 @@ use crate::resolve::expr::{Item, Limit, calls_aggregate, nth_item, unique_names}
 use crate::resolve::resolved::{Order, Output, Resolved, Row};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
-use crate::resolve::sorting::{ordinal, sort_keys, sorted};
+use crate::resolve::sorting::{ordinal, sort_keys, sorted, with_stored_last};
+use crate::resolve::stored::with_stored_floats;
 use crate::typed::Typed;
-use crate::typing::plan_column;
+use crate::typing::{float_key, keyed_float, plan_column};
 
 impl Resolver<'_> {
     pub(super) fn select(
@@ -49,6 +50,7 @@ impl Resolver<'_> {
         let mut builder = LogicalPlanBuilder::from(plan);
         if let Some(condition) = &select.selection {
             let condition = self.condition(condition, &mut Context::new(&scope, environment, Clause::Where))?;
+            let condition = with_stored_floats(condition, &[builder.plan()])?;
             let condition = guarded(condition, &scope, builder.schema())?;
             builder = builder.filter(condition).planned()?;
         }
@@ -108,7 +110,8 @@ impl Resolver<'_> {
                 sort.expr = grouped.over(sort.expr.clone(), None)?;
             }
             if let Some(condition) = having {
-                builder = builder.filter(grouped.over(condition, None)?).planned()?;
+                let condition = with_stored_floats(grouped.over(condition, None)?, &[builder.plan()])?;
+                builder = builder.filter(condition).planned()?;
             }
             qualify = qualify.map(|condition| grouped.over(condition, None)).transpose()?;
             builder = windowed(builder, &calls, |call| grouped.over(call, None))?;
@@ -137,7 +140,7 @@ impl Resolver<'_> {
         builder: LogicalPlanBuilder,
         items: Vec<Item>,
         values: Vec<Typed>,
-        mut sorts: Vec<SortExpr>,
+        sorts: Vec<SortExpr>,
         distinct: bool,
         limit: Limit,
     ) -> Result<Resolved> {
@@ -158,9 +161,17 @@ impl Resolver<'_> {
             columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone() });
         }
         let shown_columns = exprs.len();
+        let mut sorts = with_stored_last(sorts, builder.plan());
         for sort in &mut sorts {
-            let at = values.iter().position(|value| value.expr == sort.expr);
+            let float = keyed_float(&sort.expr);
+            let wanted = float.unwrap_or(&sort.expr);
+            let at = values.iter().position(|value| value.expr == *wanted);
             let column = match at.and_then(|at| columns.get(at)) {
+                // A distinct value is a key already.
+                Some(output) if float.is_some() && !distinct => {
+                    sort.expr = float_key(Typed::new(col(output.column.clone()), output.ty.clone())).expr;
+                    continue;
+                }
                 Some(output) => output.column.clone(),
                 None if distinct => {
                     return Err(invalid("with SELECT DISTINCT, ORDER BY can only use selected columns", None));

@@ -28,7 +28,7 @@ pub(super) struct Statement {
 
 const GRANTS: [&str; 3] = [
     "WITH t AS (SELECT * FROM t) SELECT id FROM t",
-    "WITH t AS (SELECT id, timestamp, event_message, project, n, late, metadata FROM t WHERE project = 'p1') SELECT id FROM t",
+    "WITH t AS (SELECT id, timestamp, event_message, project, n, z, late, metadata FROM t WHERE project = 'p1') SELECT id FROM t",
     "WITH t AS (SELECT * FROM t WHERE REGEXP_CONTAINS(event_message, r'^[A-Zr]') ORDER BY timestamp DESC) SELECT id FROM t",
 ];
 
@@ -490,6 +490,9 @@ impl Make<'_, '_> {
     }
 
     fn join(&mut self) -> (String, Compare) {
+        if self.below(3) == 0 {
+            return self.floats();
+        }
         let (one, other) = (self.relation(1), self.relation(1));
         let on = match self.below(4) {
             0 | 1 => "a.id = b.id".to_owned(),
@@ -505,6 +508,39 @@ impl Make<'_, '_> {
         let time = format!("t{}", self.direction());
         let keys = [time, "i".to_owned(), "j DESC".to_owned(), "k".to_owned(), "n".to_owned(), "s".to_owned()];
         self.finished(format!("SELECT {columns} {from}"), &keys)
+    }
+
+    /// What compares numbers of which two are zeros.
+    fn floats(&mut self) -> (String, Compare) {
+        let all = |filter: String| format!("SELECT id, z, n AS x FROM t{filter}");
+        let (one, other) = (all(self.filter(STORED)), all(self.filter(STORED)));
+        let keys = match self.below(4) {
+            0 => format!("SELECT MIN(z) AS z FROM ({other}) AS r"),
+            1 => format!("SELECT MAX(z) AS z FROM ({other}) AS r GROUP BY x"),
+            2 => format!("SELECT DISTINCT z FROM ({other}) AS r WHERE x = 21"),
+            _ => format!("SELECT z FROM ({other}) AS r"),
+        };
+        let sql = match self.below(5) {
+            0 | 1 => {
+                let kind = self.pick(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
+                format!(
+                    "SELECT COUNT(*) AS c, MIN(a.id) AS i, COUNT(b.z) AS n FROM ({one}) AS a {kind} ({keys}) AS b ON a.z = b.z"
+                )
+            }
+            2 => {
+                let negated = self.pick(&["", "NOT "]);
+                format!("SELECT COUNT(*) AS c, MAX(id) AS i FROM ({one}) AS a WHERE z {negated}IN ({keys})")
+            }
+            3 => format!(
+                "SELECT z, COUNT(*) AS c, MIN(id) AS i FROM ({one}) AS a GROUP BY z ORDER BY z{}",
+                self.direction()
+            ),
+            _ => {
+                let limit = self.limit().unwrap_or_default();
+                format!("SELECT id, x FROM ({one}) AS a ORDER BY z{}, id, x{limit}", self.direction())
+            }
+        };
+        (sql, Compare::Rows)
     }
 
     /// Rows that are there several times, and each of them once.

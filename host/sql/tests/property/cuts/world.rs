@@ -308,6 +308,8 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, kinds: Kinds) -> Json {
         1 => row["n"] = Json::Null,
         n => row["n"] = json!(n * 10 + tape.below(4)),
     }
+    // Two zeros, which are one number.
+    row["z"] = json!(tape.pick(&[Some(0.0), Some(-0.0), Some(1.5), Some(-0.0), None]));
     if tape.below(6) > 0 {
         row["metadata"] = json!({"status": tape.pick(&[200, 200, 404, 500]), "o": {"x": tape.below(3)}});
         let url = format!("{} {}", tape.pick(&["GET", "rare", "PATCH", "GET", "503 of"]), tape.below(12));
@@ -338,6 +340,7 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, kinds: Kinds) -> Json {
         // Every column is there in some row, so that each statement can be planned.
         row["late"] = json!("a");
         row["n"] = json!(1);
+        row["z"] = json!(0.5);
         row["metadata"] =
             json!({"status": 200, "o": {"x": 1}, "tags": [1, 2], "web": {"url": "GET 1"}, "trace": id(0, uuids)});
     }
