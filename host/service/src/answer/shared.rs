@@ -156,4 +156,24 @@ mod tests {
         drop(readers);
         assert_eq!(budget.used(), 0);
     }
+
+    /// The room that the second waits for is never free, because the first takes it.
+    #[tokio::test]
+    async fn who_waits_for_room_shares_what_is_made_meanwhile() {
+        let budget = AnswerMemory::new(100, Duration::from_secs(60));
+        let shared = Arc::new(SharedBytes::default());
+        let held = budget.of(B).take(50).await.unwrap();
+        let freed = budget.of(Tenant::Token([3; 32])).take(20).await.unwrap();
+        let wait = || {
+            let (shared, memory) = (Arc::clone(&shared), budget.of(A));
+            tokio::spawn(async move { shared.take(&memory, 40).await.unwrap() })
+        };
+        let waiting = [wait(), wait()];
+        tokio::task::yield_now().await;
+        drop(freed);
+        let both = tokio::time::timeout(Duration::from_secs(10), futures::future::join_all(waiting)).await.unwrap();
+        assert_eq!(budget.used(), 90);
+        drop((both, held));
+        assert_eq!(budget.used(), 0);
+    }
 }

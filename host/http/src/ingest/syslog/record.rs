@@ -132,6 +132,13 @@ mod tests {
             "<14>1 - - - - [tidegate token=\"secret\"] m",
             "<14>[tidegate@1 token=\"secret\"] m",
             "[tidegate@1 token=\"secret\"] m",
+            "<14>1 - - - - -  [tidegate@1 token=\"secret\"] m",
+            "<14>1 - - - - - [a b=\"c\"]\t[tidegate@1 token=\"secret\"] m",
+            "<14>1 - - - - - [a b=\"c\"]x[tidegate@1 token=\"secret\"] m",
+            "<14>2 - - - - - [tidegate@1 token=\"secret\"] m",
+            "<14>1\t- - - - - [tidegate@1 token=\"secret\"] m",
+            "<999>1 - - - - - [tidegate@1 token=\"secret\"] m",
+            "1 - - - - - [tidegate@1 token=\"secret\"] m",
         ] {
             assert_eq!(read(text, CALENDAR), Err(Unreadable::BrokenCredentials), "{text}");
         }
