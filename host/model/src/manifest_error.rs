@@ -1,8 +1,8 @@
 //! Why a manifest is refused: one error for each rule, with the field that breaks it.
 
-use crate::MOST_PARAMETERS;
 #[cfg(doc)]
 use crate::EndpointName;
+use crate::MOST_PARAMETERS;
 
 /// Why a manifest is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
