@@ -7,13 +7,10 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Alert, Arguments, Code, Errors, Failure, LimitSet, ManifestError, Parameter};
+use crate::{Alert, Arguments, Code, Errors, Failure, LimitSet, MOST_PARAMETERS, ManifestError, Parameter};
 
 /// The most rows that an endpoint may be set to return.
 const MAX_ROWS: u64 = 10_000;
-
-/// The most parameters of an endpoint, and of a request.
-pub const MOST_PARAMETERS: usize = 500;
 
 /// Names with another meaning in the paths of the HTTP interface.
 const RESERVED_NAMES: [&str; 1] = ["query"];

@@ -1,13 +1,11 @@
 //! Why a manifest is refused: one error for each rule, with the field that breaks it.
 
-#[cfg(doc)]
-use crate::EndpointName;
 use crate::MOST_PARAMETERS;
 
 /// Why a manifest is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// The name breaks the rules of [`EndpointName`].
+    /// The name breaks the rules of `EndpointName`.
     #[error(
         "the endpoint name '{0}' is not allowed: use 1 to 128 letters, digits, '.', '_', '-' or inner blanks, and no UUID"
     )]

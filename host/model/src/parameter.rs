@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Code, Failure, Kind, Value};
 
+/// The most parameters of an endpoint, and of a request.
+pub const MOST_PARAMETERS: usize = 500;
+
 /// The longest accepted value in bytes, if the parameter has no limit of its own.
 const DEFAULT_MAX_LENGTH: usize = 16 << 10;
 
