@@ -284,6 +284,12 @@ fn a_renamed_alert_keeps_its_secret() {
     assert_eq!((renamed.status, &renamed.body["name"]), (200, &json!("few")), "{}", renamed.body);
     assert_eq!(server.manage("POST", &format!("{PATH}/few/test"), &Value::Null).status, 200);
     assert!(receiver.received().iter().any(|one| one.body["alert"] == "few" && one.is_signed(&secret)));
+    // Another receiver could sign in its name otherwise.
+    assert_ne!(
+        create(&server, &alert("many", &receiver.url())),
+        secret,
+        "an alert that is made has a secret of its own"
+    );
 }
 
 #[test]

@@ -402,3 +402,17 @@ fn a_backup_of_a_running_server_can_be_restored() {
     ids.sort();
     assert_eq!(ids, ["a", "b"]);
 }
+
+/// A compressor for each answer that is not read would take the room of all who have no token.
+#[test]
+fn metrics_are_compressed_for_tokens_only() {
+    let server = Server::start();
+    let coding = |headers: &[(&str, &str)]| {
+        let answer = server.fetch("GET", "/metrics", headers, b"");
+        assert_eq!(answer.status, 200);
+        answer.header("content-encoding")
+    };
+    let gzip = ("accept-encoding", "gzip");
+    assert_eq!(coding(&[gzip]), None);
+    assert_eq!(coding(&[gzip, ("x-api-key", PRIVATE)]).as_deref(), Some("gzip"));
+}
