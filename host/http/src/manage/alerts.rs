@@ -270,15 +270,9 @@ pub(crate) async fn update(
         if let Some(old) = manifest.alerts.get_mut(place) {
             *old = alert;
         }
-        let renamed = (former != name).then_some((former.as_str(), name.as_str()));
-        warnings = save(
-            &app.service,
-            &access,
-            endpoint,
-            &manifest,
-            SaveRequest { renamed_alert: renamed, ..SaveRequest::default() },
-        )
-        .await?;
+        let renamed_alert = (former != name).then_some((former.as_str(), name.as_str()));
+        let renamed = SaveRequest { renamed_alert, ..SaveRequest::default() };
+        warnings = save(&app.service, &access, endpoint, &manifest, renamed).await?;
     }
     found(with(current(&app.service, id, &name).await?, "warnings", warnings.into()))
 }
@@ -292,14 +286,8 @@ pub(crate) async fn delete(
     let access = private(&app.service, &headers)?;
     let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name).await?;
     manifest.alerts.remove(place);
-    save(
-        &app.service,
-        &access,
-        endpoint,
-        &manifest,
-        SaveRequest { forgotten_alert: Some(&name), ..SaveRequest::default() },
-    )
-    .await?;
+    let deleted = SaveRequest { forgotten_alert: Some(&name), ..SaveRequest::default() };
+    save(&app.service, &access, endpoint, &manifest, deleted).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

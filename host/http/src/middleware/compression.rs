@@ -11,11 +11,10 @@ use axum::middleware::Next;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tidegate_service::answer::{Reservation, TenantMemory, counted};
-
-use super::counting::NOBODY;
 use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
 
+use super::counting::NOBODY;
 use crate::holding_body::LONGEST_PIECE;
 
 /// The shortest body that is compressed, in bytes: a shorter one fits one packet anyway.

@@ -1,9 +1,9 @@
 //! Joins by FLOAT64 do not tell the scan of their other side which keys there are.
 //!
-//! A hash join takes 0.0 and -0.0 for one key, as the dialect does. The filter that it makes while it runs, from the least
-//! and the greatest key of the side that it has read, compares by bits: -0.0 is less than 0.0. A scan that applies it leaves
-//! out rows that the join would have found. So a join by such a key is given a filter of its own that no scan has, and
-//! makes no other. Joins by other keys keep theirs.
+//! A hash join takes 0.0 and -0.0 for one key, as the dialect does. The filter that it makes while it runs looks for a key
+//! in a list of those of the side that it has read, and that list compares by bits: with 0.0 in it, -0.0 is not found. A scan
+//! that applies the filter leaves out rows that the join would have found. So a join by such a key is given a filter of its
+//! own that no scan has, and makes no other. Joins by other keys keep theirs.
 
 use std::sync::Arc;
 
