@@ -43,7 +43,6 @@ mod standard_sources;
 mod start_error;
 pub mod syslog_options;
 mod tables;
-mod tenancy;
 mod tenant;
 pub mod tokens;
 mod turns;

@@ -140,12 +140,6 @@ impl Tokens {
         Ok(Some(tokens))
     }
 
-    /// Whether any token pins a parameter.
-    pub(crate) fn fix(&self, parameter: &str) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.values().any(|access| access.pinned.keys().any(|name| name.eq_ignore_ascii_case(parameter)))
-    }
-
     /// Whether the rights of a token are still these at `now` (microseconds).
     pub(crate) fn holds(&self, access: &Access, now: i64) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

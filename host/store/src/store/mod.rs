@@ -22,6 +22,7 @@ use std::{
 };
 
 use datafusion::catalog::TableProvider;
+use tidegate_model::{Audience, RowPolicy, SourceTenancy};
 use uuid::Uuid;
 
 use crate::{
@@ -69,6 +70,16 @@ pub struct Store {
     pub(crate) recovered: Recovered,
     /// Held as long as the store exists, so that no second process writes here.
     _lock: File,
+}
+
+/// A table of a source, and which of its rows those for whom it was made may read. The table alone has all of them: whoever
+/// plans a statement over it must put the condition below everything else.
+#[derive(Debug, Clone)]
+pub struct AudienceTable {
+    /// The rows of the source.
+    pub table: Arc<dyn TableProvider>,
+    /// Which of them may be read; `None`: all.
+    pub policy: Option<RowPolicy>,
 }
 
 impl Store {
@@ -177,7 +188,7 @@ impl Store {
         }))
     }
 
-    /// A snapshot of the source for queries: everything that is acknowledged by now. Shreds what is still JSON in
+    /// A snapshot of the source with the rows of all tenants: everything that is acknowledged by now. Shreds what is still JSON in
     /// memory, which may take some milliseconds.
     ///
     /// # Errors
@@ -187,13 +198,18 @@ impl Store {
         self.table_from(&source)
     }
 
-    /// [`Self::table`] of the source with this identity, whatever its name is.
+    /// [`Self::table`] of the source with this identity, whatever its name is, with the rows of it that an audience may
+    /// read. This is the only way to a table for what is done on behalf of a caller.
     ///
     /// # Errors
-    /// [`StoreError::UnknownSource`].
-    pub fn table_of(&self, id: Uuid) -> Result<Arc<dyn TableProvider>> {
+    /// [`StoreError::UnknownSource`]; [`StoreError::NotOfTenant`] if the source cannot tell which rows are those of the
+    /// audience.
+    pub fn table_for(&self, id: Uuid, audience: &Audience) -> Result<AudienceTable> {
         let source = self.get(id)?;
-        self.table_from(&source)
+        let info = source.info();
+        let policy = SourceTenancy::policy(info.tenant.as_ref(), audience, |name| self.is_tenant_key(name));
+        let policy = policy.map_err(|why| StoreError::NotOfTenant { source_name: info.name.clone(), why })?;
+        Ok(AudienceTable { table: self.table_from(&source)?, policy })
     }
 
     fn table_from(&self, source: &Source) -> Result<Arc<dyn TableProvider>> {

@@ -16,7 +16,7 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 use tidegate_model::{Arguments, Failure, TextCondition};
-use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
+use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, StoredTable, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
 
 use super::super::engine::engine;
@@ -79,8 +79,8 @@ fn recorded(
 struct One(Arc<dyn TableProvider>);
 
 impl Sources for One {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        (name == "t").then(|| Arc::clone(&self.0))
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok((name == "t").then(|| StoredTable::whole(Arc::clone(&self.0))))
     }
     fn names(&self) -> Vec<String> {
         vec!["t".to_owned()]
