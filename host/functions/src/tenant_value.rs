@@ -1,7 +1,7 @@
 //! The value of a tenant key in a row: what stands at a path of the event, if there is exactly one such value.
 //!
-//! A text is itself, whole numbers and BOOL are their JSON text. Everything else is no value: a fraction, a list, a record,
-//! NULL. A path leads through records; of a list of records, those that have the field count, and if they do not agree,
+//! A text is itself, numbers and BOOL are their JSON text; in a field that has held fractions, 42.0 is 42. Everything else is
+//! no value: a list, a record, NULL. A path leads through records; of a list of records, those that have the field count, and if they do not agree,
 //! the row is nobody's. Fields without a column of their own, and values of another kind than their column, are read from
 //! the JSON in which they are kept.
 
@@ -83,7 +83,7 @@ fn stored(at: &ArrayRef, row: usize, names: &[String]) -> Found {
         (DataType::Utf8View, None) => Found::One(at.as_string_view().value(row).to_owned()),
         (DataType::Int64, None) => Found::One(at.as_primitive::<Int64Type>().value(row).to_string()),
         (DataType::Boolean, None) => Found::One(at.as_boolean().value(row).to_string()),
-        (DataType::Float64, None) => whole(at.as_primitive::<Float64Type>().value(row)),
+        (DataType::Float64, None) => number(at.as_primitive::<Float64Type>().value(row)),
         (DataType::Utf8View, Some(_)) => match serde_json::from_str(at.as_string_view().value(row)) {
             Ok(json) => kept(&json, names),
             // A text that is no JSON stands in the place of a record.
@@ -105,15 +105,15 @@ fn kept(at: &Value, names: &[String]) -> Found {
         (Value::String(text), None) => Found::One(text.clone()),
         (Value::Bool(flag), None) => Found::One(flag.to_string()),
         (Value::Number(number), None) if number.is_i64() || number.is_u64() => Found::One(number.to_string()),
-        (Value::Number(number), None) => number.as_f64().map_or(Found::Nobody, whole),
+        (Value::Number(number), None) => number.as_f64().map_or(Found::Nobody, self::number),
         (Value::Object(_) | Value::Array(_), None) => Found::Nobody,
     }
 }
 
-/// A float as a whole number, which it is where the same path has held fractions, too.
-fn whole(value: f64) -> Found {
+/// A float by its JSON text; a whole one as the integer that it may have been.
+fn number(value: f64) -> Found {
     if value.fract() != 0.0 || value.abs() >= MOST_WHOLE {
-        return Found::Nobody;
+        return serde_json::Number::from_f64(value).map_or(Found::Nobody, |number| Found::One(number.to_string()));
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
     let number = value as i64;
@@ -146,7 +146,7 @@ mod tests {
             (json!([{"p": "a"}, {"p": null}]), Some("a")),
             (json!({"p": 42}), Some("42")),
             (json!({"p": 42.0}), Some("42")),
-            (json!({"p": 4.5}), None),
+            (json!({"p": 4.5}), Some("4.5")),
             (json!({"p": true}), Some("true")),
             (json!({"p": {"p": "a"}}), None),
             (json!({"P": "a"}), None),

@@ -1,7 +1,7 @@
 //! The condition of a row policy over a stored table.
 //!
-//! Rows are a tenant's if the field at the key's path is exactly the tenant's value: a text byte for byte, a whole number or
-//! a BOOL by its JSON text, everything else never. Where records repeat on the way, all that have the field must agree; a
+//! Rows are a tenant's if the field at the key's path is exactly the tenant's value: a text byte for byte, a number or a BOOL
+//! by its JSON text, everything else never. Where records repeat on the way, all that have the field must agree; a
 //! row in which they do not is nobody's. Mostly the path leads through single records to a text, and the condition is a
 //! plain comparison, which reaches the segments' statistics.
 
@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Fields, SchemaRef};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::{Expr, lit};
-use tidegate_model::{REST_FIELD, RowPolicy};
+use tidegate_model::{KeyPath, REST_FIELD, RowPolicy};
 
 use crate::typing::kernel;
 
@@ -18,7 +18,11 @@ const VALUE_KERNEL: &str = "tenant_value";
 
 /// The condition for the rows of a table that a policy lets through; `table` is the name of the table in the plan.
 pub(super) fn condition(policy: &RowPolicy, table: &str, schema: &SchemaRef) -> Expr {
-    let is = |(path, value): &(tidegate_model::KeyPath, String)| {
+    let is = |(path, value): &(KeyPath, String)| {
+        // The JSON of a list or a record, which a path of values of several kinds shows as text, is no tenant.
+        if value.starts_with(['[', '{']) {
+            return lit(false);
+        }
         let column = |name: &str| Expr::Column(Column::new(Some(table), name));
         let Some((first, rest)) = path.names().split_first() else { return lit(false) };
         match schema.field_with_name(first) {

@@ -195,7 +195,7 @@ impl Store {
     /// [`StoreError::UnknownSource`].
     pub fn table(&self, source: &str) -> Result<Arc<dyn TableProvider>> {
         let source = self.find(source)?;
-        self.table_from(&source)
+        Ok(Arc::new(self.table_from(&source)?))
     }
 
     /// [`Self::table`] of the source with this identity, whatever its name is, with the rows of it that an audience may
@@ -209,16 +209,18 @@ impl Store {
         let info = source.info();
         let policy = SourceTenancy::policy(info.tenant.as_ref(), audience, |name| self.is_tenant_key(name));
         let policy = policy.map_err(|why| StoreError::NotOfTenant { source_name: info.name.clone(), why })?;
-        Ok(AudienceTable { table: self.table_from(&source)?, policy })
+        let table = self.table_from(&source)?;
+        let table: Arc<dyn TableProvider> = if policy.is_some() { Arc::new(table.held()) } else { Arc::new(table) };
+        Ok(AudienceTable { table, policy })
     }
 
-    fn table_from(&self, source: &Source) -> Result<Arc<dyn TableProvider>> {
+    fn table_from(&self, source: &Source) -> Result<SourceTable> {
         let (info, snapshot) = (source.info(), source.snapshot()?);
         if source.is_deleted() {
             // The snapshot may show only a part of the rows.
             return Err(self.unknown(&info.name));
         }
-        Ok(Arc::new(SourceTable::new(info, snapshot)))
+        Ok(SourceTable::new(info, snapshot))
     }
 
     /// Writes everything in memory to segments.
