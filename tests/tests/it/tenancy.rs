@@ -175,3 +175,30 @@ fn an_alert_reads_the_rows_of_its_tenant() {
     }
     alert("wrong", json!({"projct": "abc"})).refused(422, "refused", &["'projct'", "tenant key of no source"]);
 }
+
+/// What somebody else sends does not change the types of an answer.
+#[test]
+fn types_are_those_of_a_tenants_own_values() {
+    let server = Server::start_set(&[("TIDEGATE_INGEST_FLUSH_INTERVAL", "100 ms")]);
+    source(&server, "app", &json!({"project": "project"}));
+    let row = |id: &str, project: &str, n: Value| json!({"id": id, "event_message": id, "project": project, "n": n, "metadata": {"n": n}});
+    server.send("app", &row("1", "abc", json!(49)));
+    save(
+        &server,
+        "all",
+        "WITH t AS (SELECT id, n, m.n AS inner_n, n + 1 AS next FROM app CROSS JOIN UNNEST(metadata) AS m) SELECT * FROM t ORDER BY id",
+    );
+    let abc = token(&server, &json!({"project": "abc"}));
+    let own = json!([{"id": "1", "n": 49, "inner_n": 49, "next": 50}]);
+    assert_eq!(ask(&server, &abc, "all", &[]).body["result"], own);
+    for n in [json!("x"), json!(1.5), json!([1]), json!({"a": 1}), json!(true)] {
+        server.send("app", &row("2", "xyz", n));
+        assert_eq!(ask(&server, &abc, "all", &[]).body["result"], own);
+    }
+    server.until_flushed();
+    assert_eq!(ask(&server, &abc, "all", &[]).body["result"], own);
+    server.send("app", &row("3", "abc", json!("y")));
+    let sql = [("sql", "SELECT n FROM (SELECT id, SAFE_CAST(n AS STRING) AS n FROM t) ORDER BY id")];
+    save(&server, "plain", "WITH t AS (SELECT id, n FROM app) SELECT * FROM t");
+    assert_eq!(ask(&server, &abc, "plain", &sql).column("n"), [json!("49"), json!("y")]);
+}

@@ -73,10 +73,15 @@ impl SourceTable {
         SourceTable::of_rows(info, snapshot, TableRows::Stored)
     }
 
-    /// The same for a reader who may read some of the rows only: an index of texts is not looked up, because what it leaves
-    /// out, and so how long that takes, depends on the texts of others.
-    pub(crate) fn held(self) -> SourceTable {
-        SourceTable { is_held: true, ..self }
+    /// The same for a reader who may read some of the rows only; `tenant` is its value of the source's first tenant key. An index of texts is
+    /// not looked up, because what it leaves out, and so how long that takes, depends on the texts of others. Fields
+    /// have the types that the tenant's own values give.
+    pub(crate) fn held_to(self, tenant: Option<&str>) -> SourceTable {
+        let snapshot = match tenant {
+            Some(tenant) => self.snapshot.of_tenant(tenant),
+            None => self.snapshot,
+        };
+        SourceTable { snapshot, is_held: true, ..self }
     }
 
     /// The name of the source.

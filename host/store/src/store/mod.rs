@@ -82,6 +82,12 @@ pub struct AudienceTable {
     pub policy: Option<RowPolicy>,
 }
 
+/// What an audience pins as the value of a source's first tenant key.
+fn own_value<'a>(tenant: Option<&SourceTenancy>, audience: &'a Audience) -> Option<&'a str> {
+    let Some(SourceTenancy::Keyed(keys)) = tenant else { return None };
+    audience.pins().get(keys.keys().next()?).map(String::as_str)
+}
+
 impl Store {
     /// Opens a data folder, creates it if need be (mode 0700), and recovers what a crash left. The write-ahead log is
     /// loaded into memory. Files that the catalog does not name are deleted if their rows are certainly elsewhere, and
@@ -209,9 +215,11 @@ impl Store {
         let info = source.info();
         let policy = SourceTenancy::policy(info.tenant.as_ref(), audience, |name| self.is_tenant_key(name));
         let policy = policy.map_err(|why| StoreError::NotOfTenant { source_name: info.name.clone(), why })?;
-        let table = self.table_from(&source)?;
-        let table: Arc<dyn TableProvider> = if policy.is_some() { Arc::new(table.held()) } else { Arc::new(table) };
-        Ok(AudienceTable { table, policy })
+        let mut table = self.table_from(&source)?;
+        if policy.is_some() {
+            table = table.held_to(own_value(info.tenant.as_ref(), audience));
+        }
+        Ok(AudienceTable { table: Arc::new(table), policy })
     }
 
     fn table_from(&self, source: &Source) -> Result<SourceTable> {

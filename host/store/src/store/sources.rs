@@ -141,6 +141,9 @@ impl Store {
         let text = text.map_err(|error| StoreError::corrupt("tenant keys", error))?;
         let conn = self.catalog.lock();
         conn.execute("UPDATE sources SET tenant = ?2 WHERE id = ?1", params![id, text])?;
+        if let Some(source) = self.sources.get(id) {
+            source.look_for_tenants(tenant.as_ref());
+        }
         let info = self.sources.set_tenant(id, tenant);
         Ok(info.ok_or_else(|| self.unknown(&id.to_string()))?.as_ref().clone())
     }
