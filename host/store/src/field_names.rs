@@ -8,7 +8,7 @@ pub(crate) const TIMESTAMP: &str = "timestamp";
 
 pub(crate) const MESSAGE: &str = "event_message";
 
-/// The tenant of an event.
+/// The tenant of an event, where its source declares no other field.
 pub(crate) const PROJECT: &str = "project";
 
 pub(crate) const METADATA: &str = "metadata";

@@ -42,7 +42,7 @@ pub struct StoreOptions {
     pub max_depth: usize,
     /// Rows per row group in a segment. Small groups let "newest 100" read little.
     pub row_group_rows: usize,
-    /// The rows of a project lie together in a segment if the segment has at least so many of them. Projects with fewer
+    /// The rows of a tenant lie together in a segment if the segment has at least so many of them. Tenants with fewer
     /// rows share a part of the segment until it has so many.
     pub run_rows: usize,
     /// Segments of fewer rows have no index of the texts in their messages: they are read quickly, and are soon merged.

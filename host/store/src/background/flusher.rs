@@ -255,8 +255,15 @@ impl FlushThread {
         let folder = paths::source_folder(&self.data, source.id);
         let info = source.info();
         let texts = source.indexed_texts();
-        let origin =
-            Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape, texts: &texts };
+        let tenant_path = source.tenant_path();
+        let origin = Origin {
+            catalog: self.catalog,
+            source: source.id,
+            name: &info.name,
+            shape: &shape,
+            tenant_path: &tenant_path,
+            texts: &texts,
+        };
         let id = Uuid::new_v4();
         let segment = match writer::write(&folder, id, origin, &rows, &self.options) {
             Ok(segment) => Arc::new(segment),

@@ -50,7 +50,8 @@ CREATE TABLE segments (
     checksum    INTEGER,                -- root of the file's checksums; NULL: written before there were any
     first_seq   INTEGER,                -- the write-ahead rows that it was made of; NULL: likewise
     last_seq    INTEGER,
-    runs        TEXT                    -- JSON array: the parts of the file by project; NULL: it has none
+    runs        TEXT,                   -- JSON array: the parts of the file by tenant; NULL: it has none
+    tenant_path TEXT                    -- JSON array: the names that lead to the field of the tenant; NULL: `project`
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX segments_by_source ON segments (source, max_time);
 

@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 use crate::{
     ingest::tape_reader::stored_events,
     memory::{call_columns::MadeColumns, mem_batch::MemBatch, places::Places},
-    schema::shape::Shape,
+    schema::{shape::Shape, tenant_path::TenantPath},
     shred::{limits::ShapeLimits, misfits::Misfits, shredder::Shredder},
 };
 
@@ -35,16 +35,17 @@ impl RawCall {
     }
 }
 
-/// Shreds calls and appends the batches to `memory`. Returns the schema that they need, and the fields that have had values
+/// Shreds calls of a source with this schema and this path of its tenants, and appends the batches to `memory`. Returns the schema that they need, and the fields that have had values
 /// of another kind.
 pub(crate) fn build(
     raw: &[RawCall],
-    shape: &Arc<Shape>,
+    (shape, tenant_path): (&Arc<Shape>, &Arc<TenantPath>),
     caps: &ShapeLimits,
     memory: &mut Vec<Arc<MemBatch>>,
 ) -> datafusion::error::Result<(Arc<Shape>, Misfits)> {
     let mut building = BatchBuilder {
         shape: Arc::clone(shape),
+        tenant_path,
         shredder: None,
         bytes: 0,
         seqs: None,
@@ -81,8 +82,9 @@ pub(crate) fn build(
     Ok((building.shape, building.misfits))
 }
 
-struct BatchBuilder {
+struct BatchBuilder<'s> {
     shape: Arc<Shape>,
+    tenant_path: &'s Arc<TenantPath>,
     /// The current batch; made with its first row.
     shredder: Option<Shredder>,
     bytes: usize,
@@ -91,7 +93,7 @@ struct BatchBuilder {
     misfits: Misfits,
 }
 
-impl BatchBuilder {
+impl BatchBuilder<'_> {
     fn end_batch(&mut self, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
         let Some(shredder) = self.shredder.take() else { return Ok(()) };
         let bytes = mem::take(&mut self.bytes);
@@ -102,7 +104,7 @@ impl BatchBuilder {
         }
         let (seqs, places) = (self.seqs.take().unwrap_or_default(), mem::take(&mut self.places));
         let rows = if self.shape.is_placed() { places.put(&rows)? } else { rows };
-        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)));
+        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs, self.tenant_path)));
         Ok(())
     }
 }

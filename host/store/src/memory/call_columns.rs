@@ -12,15 +12,16 @@ use datafusion::error::Result;
 use crate::{
     ingest::tape::Item,
     memory::{mem_batch::MemBatch, places::Places},
-    schema::shape::Shape,
+    schema::{shape::Shape, tenant_path::TenantPath},
     shred::{limits::ShapeLimits, misfits::Misfits, shredder::Shredder},
 };
 
-/// The schema of a source at some time, with its bounds.
+/// The schema of a source at some time, with its bounds and the path of its tenants.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownShape {
     pub(crate) shape: Arc<Shape>,
     pub(crate) limits: ShapeLimits,
+    pub(crate) tenant_path: Arc<TenantPath>,
 }
 
 /// Makes columns of the events of a call.
@@ -85,7 +86,7 @@ impl CallColumns {
         let (rows, _) = shredder.finish(bytes)?;
         let places = mem::take(&mut self.places);
         let rows = if self.known.shape.is_placed() { places.put(&rows)? } else { rows };
-        let batch = MemBatch::new(rows, bytes, (0, 0));
+        let batch = MemBatch::new(rows, bytes, (0, 0), &self.known.tenant_path);
         self.held += batch.held();
         self.batches.push(Arc::new(batch));
         Ok(())
@@ -147,7 +148,7 @@ mod tests {
     /// The rows of calls, with the schema after them.
     fn built(calls: &[RawCall], shape: &Arc<Shape>) -> (Vec<Arc<MemBatch>>, Arc<Shape>) {
         let mut batches = Vec::new();
-        let (shape, _) = build(calls, shape, &limits(), &mut batches).unwrap();
+        let (shape, _) = build(calls, (shape, &Arc::default()), &limits(), &mut batches).unwrap();
         (batches, shape)
     }
 
@@ -198,7 +199,7 @@ mod tests {
             let first = call(&[before, texts.clone()].concat(), None);
             let first = RawCall::of_body(1, first.rows, Arc::new(first.body));
             let (_, shape) = built(&[first], &Arc::default());
-            let known = KnownShape { shape: Arc::clone(&shape), limits: limits() };
+            let known = KnownShape { shape: Arc::clone(&shape), limits: limits(), tenant_path: Arc::default() };
             let PreparedCall { body, columns, rows, .. } = call(&texts, Some(known));
             let body = Arc::new(body);
             let (expected, grown) = built(&[RawCall::of_body(7, rows, Arc::clone(&body))], &shape);
@@ -208,7 +209,7 @@ mod tests {
             for (made, expected) in made.iter().zip(&expected) {
                 prop_assert_eq!(&made.rows, &expected.rows);
                 prop_assert_eq!((made.first_seq, made.last_seq), (expected.first_seq, expected.last_seq));
-                prop_assert_eq!(&made.projects, &expected.projects);
+                prop_assert_eq!(&made.tenants, &expected.tenants);
                 prop_assert_eq!((made.min_time, made.max_time), (expected.min_time, expected.max_time));
             }
         }
@@ -220,7 +221,7 @@ mod tests {
         let texts = ["{\"a\":1}".to_owned()];
         let shape = built(&[RawCall::of_body(1, 1, Arc::new(call(&texts, None).body))], &Arc::default()).1;
         let PreparedCall { body, columns, .. } =
-            call(&texts, Some(KnownShape { shape: Arc::clone(&shape), limits: limits() }));
+            call(&texts, Some(KnownShape { shape: Arc::clone(&shape), limits: limits(), tenant_path: Arc::default() }));
         let columns = columns.unwrap();
         assert!(columns.are_for(&shape));
         let wider = Arc::new(b"[{\"id\":\"x\",\"timestamp\":1,\"b\":1}]".to_vec());

@@ -1,6 +1,6 @@
 //! The rows that a flush writes: batches in memory, in the columns of one segment.
 //!
-//! The batches are not joined. A segment is written in runs of projects, a chunk at a time, so that its rows are copied
+//! The batches are not joined. A segment is written in runs of tenants, a chunk at a time, so that its rows are copied
 //! into another order anyway. A joined batch would be one more copy of all of them, and held beside them.
 
 use std::sync::Arc;

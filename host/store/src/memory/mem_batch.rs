@@ -14,9 +14,9 @@ use datafusion::{
 use crate::{
     arrays::schema_evolution::{adapt, join_fields, optional},
     field_names::{OVERFLOW, TIMESTAMP},
-    memory::places::Places,
+    memory::{places::Places, tenant_column::TenantColumn},
     overflow::{sparse_columns, sparse_paths::SparsePaths, spill::spill},
-    schema::run_projects::RunProjects,
+    schema::{run_tenants::RunTenants, tenant_path::TenantPath},
 };
 
 /// Rows in the columns that they have.
@@ -33,31 +33,38 @@ pub(crate) struct MemBatch {
     pub(crate) last_seq: i64,
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
-    /// The projects of the rows. Queries of others leave the batch out.
-    pub(crate) projects: RunProjects,
+    /// The tenants of the rows: their values at this path. Queries of others leave the batch out.
+    pub(crate) tenants: RunTenants,
+    pub(crate) tenant_path: Arc<TenantPath>,
     held: usize,
 }
 
 impl MemBatch {
     /// Of rows as they came.
-    pub(crate) fn new(rows: RecordBatch, bytes: usize, seqs: (i64, i64)) -> MemBatch {
-        let projects = RunProjects::of_column(rows.column_by_name("project"));
-        MemBatch::of(rows, bytes, seqs, projects)
+    pub(crate) fn new(rows: RecordBatch, bytes: usize, seqs: (i64, i64), tenant_path: &Arc<TenantPath>) -> MemBatch {
+        let tenants = TenantColumn::of(&rows, tenant_path).listed();
+        MemBatch::of(rows, bytes, seqs, (tenants, tenant_path))
     }
 
-    fn of(rows: RecordBatch, bytes: usize, (first_seq, last_seq): (i64, i64), projects: RunProjects) -> MemBatch {
+    fn of(
+        rows: RecordBatch,
+        bytes: usize,
+        (first_seq, last_seq): (i64, i64),
+        (tenants, tenant_path): (RunTenants, &Arc<TenantPath>),
+    ) -> MemBatch {
+        let tenant_path = Arc::clone(tenant_path);
         let times = times(&rows);
         let is_sorted = times.is_sorted_by(|a, b| a >= b);
         let min_time = times.iter().min().copied().unwrap_or(0);
         let max_time = times.iter().max().copied().unwrap_or(0);
         let held = rows.get_array_memory_size();
-        MemBatch { rows, is_sorted, bytes, first_seq, last_seq, min_time, max_time, projects, held }
+        MemBatch { rows, is_sorted, bytes, first_seq, last_seq, min_time, max_time, tenants, tenant_path, held }
     }
 
     /// The same rows, the newest first.
     pub(crate) fn sorted(&self) -> Result<MemBatch> {
         let rows = sort(self.rows.clone())?;
-        Ok(MemBatch::of(rows, self.bytes, (self.first_seq, self.last_seq), self.projects.clone()))
+        Ok(MemBatch::of(rows, self.bytes, (self.first_seq, self.last_seq), (self.tenants.clone(), &self.tenant_path)))
     }
 
     /// The same rows as those of the call with this number.
@@ -66,18 +73,19 @@ impl MemBatch {
             rows: Places::of_call(&self.rows, seq)?,
             first_seq: seq,
             last_seq: seq,
-            projects: self.projects.clone(),
+            tenants: self.tenants.clone(),
+            tenant_path: Arc::clone(&self.tenant_path),
             ..*self
         })
     }
 
     /// Rows as they arrived, for followers. They are not sorted, are no part of the source's memory, and no query leaves
-    /// them out by their projects.
+    /// them out by their tenants.
     pub(crate) fn as_arrived(rows: RecordBatch) -> MemBatch {
-        let projects = RunProjects::Any;
+        let (tenants, tenant_path) = (RunTenants::Any, Arc::default());
         let held = rows.get_array_memory_size();
         let (is_sorted, bytes, first_seq, last_seq, min_time, max_time) = (false, 0, 0, 0, 0, 0);
-        MemBatch { rows, is_sorted, bytes, first_seq, last_seq, min_time, max_time, projects, held }
+        MemBatch { rows, is_sorted, bytes, first_seq, last_seq, min_time, max_time, tenants, tenant_path, held }
     }
 
     /// Several batches as one, in the narrowest schema that holds them all. Columns with few values for their size are
@@ -88,8 +96,14 @@ impl MemBatch {
         // Both are quicker together than taking the rows of all batches in order at once.
         let rows = sort(concat_batches(&schema, &rows)?)?;
         let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
-        let projects = RunProjects::of_all(parts.iter().map(|part| &part.projects));
-        Ok(MemBatch::of(rows, bytes, seqs(parts), projects))
+        let path = parts.iter().max_by_key(|part| part.last_seq).map(|part| Arc::clone(&part.tenant_path));
+        let path = path.unwrap_or_default();
+        let tenants = match parts.iter().all(|part| part.tenant_path == path) {
+            true => RunTenants::of_all(parts.iter().map(|part| &part.tenants)),
+            // The source has declared another one since.
+            false => TenantColumn::of(&rows, &path).listed(),
+        };
+        Ok(MemBatch::of(rows, bytes, seqs(parts), (tenants, &path)))
     }
 
     /// Bytes that the columns take in memory.

@@ -1,6 +1,6 @@
 //! The place of each row: the number of its call in the write-ahead log, and its number in the call.
 //!
-//! Batches and segments sort rows by project and time, and join them, so that their own order does not tell in which order
+//! Batches and segments sort rows by tenant and time, and join them, so that their own order does not tell in which order
 //! rows were committed. So each row keeps its place in two columns ([`PLACE`](crate::field_names::PLACE)), through memory,
 //! flush and compaction. A follower that comes back reads by them what it missed ([`crate::scan::stored_calls`]). Rows of
 //! segments that were written before there were places have NULL.

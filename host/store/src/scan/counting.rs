@@ -3,7 +3,7 @@
 //! A scan of rows that are only counted by the value of a column ([`counted_rows`](super::counted_rows)) need not make the
 //! rows. Of each row group whose column is a dictionary ([`value_counts`]), the values come out once, with how often they
 //! stand there. Conditions on the column itself are applied to the values. The other conditions of the scan must hold for every
-//! row of the row group, which the file itself tells: by the fields that no row lacks, the one project that these rows have
+//! row of the row group, which the file itself tells: by the fields that no row lacks, the one tenant that these rows have
 //! ([`expr_adapter`](super::expr_adapter)), and the first and the last time of the row group. Other row groups are read as
 //! rows.
 

@@ -1,6 +1,6 @@
 //! Describing a scan of segments. What cannot be described is an error, never left out.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use datafusion::{
     arrow::datatypes::SchemaRef,
@@ -24,7 +24,7 @@ use crate::{
     field_names::TIMESTAMP,
     scan::{
         described_scan::parquet_options,
-        description::{FileDescription, ScanDescription, SegmentName},
+        description::{DescribedSchema, FileDescription, ScanDescription, SegmentName},
         held_segments::scan_of,
         id_search::IdSearch,
         segment_file::segment_file,
@@ -102,7 +102,9 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
     };
     let partitions = file_groups.iter().map(|group| group.iter().map(&mut describe).collect::<Result<Vec<_>>>());
     let partitions = partitions.collect::<Result<Vec<_>>>()?;
-    let Ok(shape) = serde_json::to_vec(origin.shape.as_ref()) else {
+    let fields = Cow::Borrowed(&origin.shape.fields);
+    let schema_of_source = DescribedSchema { fields, tenant_path: Cow::Borrowed(&origin.tenant_path) };
+    let Ok(shape) = serde_json::to_vec(&schema_of_source) else {
         return plan_err!("the schema of a source cannot be written");
     };
     Ok(ScanDescription {

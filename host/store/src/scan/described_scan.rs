@@ -26,7 +26,7 @@ use tidegate_model::TextCondition;
 
 use crate::{
     scan::{
-        description::{FileDescription, ScanDescription},
+        description::{DescribedSchema, FileDescription, ScanDescription},
         expr_adapter::AdapterFactory,
         held_segments::HeldSegments,
         id_search::IdSearch,
@@ -36,7 +36,7 @@ use crate::{
         source_union::SourceUnion,
         trigram_reader::TextSearch,
     },
-    schema::shape::Shape,
+    schema::{senders::Senders, shape::Shape},
 };
 
 /// Whether an operator is the union of the scans of one source.
@@ -63,10 +63,11 @@ impl ScanDescription {
     /// # Errors
     /// If a segment is not held or is another one, or if the description contradicts itself.
     pub fn scan(self, held: &HeldSegments, task: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok(shape) = serde_json::from_slice::<Shape>(&self.shape) else {
+        let Ok(DescribedSchema { fields, tenant_path }) = serde_json::from_slice(&self.shape) else {
             return plan_err!("the schema of source `{}` cannot be read", self.source);
         };
-        let shape = Arc::new(shape);
+        let shape = Arc::new(Shape { fields: fields.into_owned(), senders: Senders::default() });
+        let tenant_path = Arc::new(tenant_path.into_owned());
         if self.reading_order.is_some() && !self.orders.is_empty() {
             return plan_err!("a scan that promises an order cannot be read in another one");
         }
@@ -118,7 +119,7 @@ impl ScanDescription {
             .with_limit(self.limit)
             .build();
         files.preserve_order = self.preserves_order;
-        let origin = Origin { source: self.source, shape };
+        let origin = Origin { source: self.source, shape, tenant_path };
         Ok(DataSourceExec::from_data_source(SegmentScan::new(files, origin, self.reading_order)))
     }
 

@@ -9,17 +9,34 @@
 //! union ([`source_union`](crate::source_union)) of a scan of segments and one of memory; only the first can be
 //! described. `describe` makes descriptions, `described_scan` makes the scans again.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use datafusion::{
     arrow::datatypes::SchemaRef,
     common::stats::Precision,
     physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, projection::ProjectionExprs},
 };
+use serde::{Deserialize, Serialize};
 use tidegate_model::TextCondition;
 use uuid::Uuid;
 
-use crate::segment::handle::Segment;
+use crate::{
+    schema::{kind::Fields, tenant_path::TenantPath},
+    segment::handle::Segment,
+};
+
+/// What [`ScanDescription::shape`] has.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DescribedSchema<'s> {
+    /// Those of the shape.
+    pub(crate) fields: Cow<'s, Fields>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) tenant_path: Cow<'s, TenantPath>,
+}
+
+fn is_default(path: &TenantPath) -> bool {
+    path.is_default()
+}
 
 /// A segment as another machine knows it: if any of these differs, it is another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +80,7 @@ pub struct FileDescription {
 pub struct ScanDescription {
     /// The name of the source, for messages.
     pub source: Arc<str>,
-    /// The logical schema of the source, as JSON.
+    /// The logical schema of the source and the path of its tenants, as JSON.
     pub shape: Vec<u8>,
     /// The schema of the table, with the fields that the statement reads.
     pub schema: SchemaRef,

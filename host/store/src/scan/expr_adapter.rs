@@ -5,7 +5,7 @@
 //! literal. Only a column whose type differs, or a path with values in the overflow, becomes an [`AdaptedPath`]. Conditions on
 //! packed UUIDs look at the column as it is ([`packed_conditions`](super::packed_conditions)).
 //! A test for NULL of a path that the file declares as required becomes a constant: that a record is there then costs
-//! nothing. So does the test for the one project that all rows have which are read ([`sole_project`]). Batches in memory are
+//! nothing. So does the test for the one tenant that all rows have which are read ([`sole_tenant`]). Batches in memory are
 //! read in the same way.
 //!
 //! The scan skips the rewriting for a file whose schema equals that of the table. Segments have key-value metadata,
@@ -37,7 +37,7 @@ use crate::{
     scan::{
         adapted_path::{AdaptedPath, PathRead},
         packed_conditions::over_packed,
-        sole_project,
+        sole_tenant::SoleTenant,
     },
     schema::{
         arrow_fields::field,
@@ -66,6 +66,8 @@ pub(crate) struct Adapter {
     physical: SchemaRef,
     sparse: SparsePaths,
     cache: Arc<OverflowCache>,
+    /// `None` also if a row may have a value at the path that is not in its column.
+    sole_tenant: Option<SoleTenant>,
 }
 
 impl Adapter {
@@ -73,7 +75,9 @@ impl Adapter {
     /// segment or batch.
     pub(crate) fn new(shape: Arc<Shape>, logical: SchemaRef, physical: SchemaRef) -> Adapter {
         let sparse = SparsePaths::of_schema(&physical);
-        Adapter { shape, logical, physical, sparse, cache: Arc::default() }
+        let sole_tenant = SoleTenant::of(&physical)
+            .filter(|SoleTenant { path, .. }| shape.has_text_at(path) && !sparse.has_at_or_below(&path.pointer()));
+        Adapter { shape, logical, physical, sparse, cache: Arc::default(), sole_tenant }
     }
 }
 
@@ -129,16 +133,15 @@ pub(crate) fn picks(expr: &Arc<dyn PhysicalExpr>) -> bool {
 }
 
 impl Adapter {
-    /// Whether a condition holds for every row, because all rows have one project.
+    /// Whether a condition holds for every row, because all rows have one tenant.
     fn is_certain(&self, condition: &Arc<dyn PhysicalExpr>) -> bool {
-        // Values of a path that reads the overflow need not be in the column.
-        let is_in_column = || match self.shape.resolve(sole_project::PROJECT, std::iter::empty::<&str>()) {
-            Some(PathTarget::Value(kind)) => {
-                !kind.reads_overflow() && !self.sparse.has_at_or_below(sole_project::POINTER)
-            }
-            _ => false,
+        let Some(sole) = &self.sole_tenant else { return false };
+        let is_field = |expr: &Arc<dyn PhysicalExpr>| match (expr.downcast_ref::<Column>(), field_chain(expr)) {
+            (Some(column), _) => sole.path.is(column.name(), &[]),
+            (None, Some((_, column, fields))) => sole.path.is(column.name(), &fields),
+            (None, None) => false,
         };
-        sole_project::is_certain(condition, &self.physical) && is_in_column()
+        sole.makes_certain(condition, is_field)
     }
 
     /// A test for NULL as a constant, if the file declares the tested path as required, and a conjunction without the

@@ -3,8 +3,8 @@
 //! A file has its Arrow schema as encoded text. The engine's reader decodes it whenever it opens the file, all fields of
 //! it, which takes a tenth of a millisecond for a hundred fields. A reader that is given the schema does not.
 //!
-//! The schema also says which project all rows have that are read of the file, where they have one: those of a run of one
-//! project. The condition that binds a query to that project then costs nothing ([`expr_adapter`](super::expr_adapter)).
+//! The schema also says which tenant all rows have that are read of the file, where they have one: those of a run of one
+//! tenant. The condition that binds a query to that tenant then costs nothing ([`expr_adapter`](super::expr_adapter)).
 
 use std::{any::Any, sync::Arc};
 
@@ -21,7 +21,7 @@ use parquet::{
     file::metadata::ParquetMetaData,
 };
 
-use crate::{overflow::sparse_paths, scan::sole_project};
+use crate::{overflow::sparse_paths, scan::sole_tenant::GroupTenants};
 
 /// What a schema of a file says beside its fields, as far as scans look at it: which segment it is, so that no schema of a
 /// file equals that of a table, and the paths in its overflow.
@@ -37,8 +37,7 @@ pub(crate) struct FileSchemas {
 /// A schema as an entry of the cache.
 struct CachedSchema {
     schema: SchemaRef,
-    /// Of each row group, the project that all of its rows have, if there is one.
-    projects: Vec<Option<Arc<str>>>,
+    tenants: GroupTenants,
 }
 
 impl CachedSchema {
@@ -46,10 +45,7 @@ impl CachedSchema {
     fn of_read(&self, file: &PartitionedFile) -> SchemaRef {
         let access = file.extension::<ParquetAccessPlan>();
         let is_read = |group: usize| access.is_none_or(|access| group < access.len() && access.should_scan(group));
-        let projects =
-            self.projects.iter().enumerate().filter(|(group, _)| is_read(*group)).map(|(_, project)| project);
-        sole_project::of_all(projects)
-            .map_or_else(|| Arc::clone(&self.schema), |project| sole_project::with(&self.schema, project))
+        self.tenants.schema_of_read(&self.schema, is_read)
     }
 }
 
@@ -60,9 +56,7 @@ impl FileMetadata for CachedSchema {
 
     fn memory_size(&self) -> usize {
         let said = self.schema.metadata().iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-        let projects =
-            self.projects.iter().map(|project| size_of_val(project) + project.as_ref().map_or(0, |p| p.len()));
-        size_of::<Self>() + size_of::<Schema>() + self.schema.fields().size() + said + projects.sum::<usize>()
+        size_of::<Self>() + size_of::<Schema>() + self.schema.fields().size() + said + self.tenants.held()
     }
 
     fn extra_info(&self) -> HashMap<String, String> {
@@ -92,7 +86,7 @@ impl FileSchemas {
         if !schema.metadata.is_empty() {
             schema.metadata.retain(|name, _| SAID.contains(&name.as_str()));
         }
-        let cached = CachedSchema { schema: Arc::new(schema), projects: sole_project::of_row_groups(footer) };
+        let cached = CachedSchema { schema: Arc::new(schema), tenants: GroupTenants::of(footer) };
         let schema = cached.of_read(file);
         let key = key(file);
         let meta = ObjectMeta { location: key.clone(), ..file.object_meta.clone() };

@@ -5,7 +5,7 @@
 //! order, [`chains`], [`split`] evenly), a scan of memory ([`memory_scan`], [`memory_rows`]), and their union
 //! ([`source_union`]). [`file_opening`] leaves out parts of a segment when the scan opens it, by the ids
 //! ([`id_search`]) and the texts ([`trigram_reader`]) that a query demands, and keeps its schema ([`file_schemas`]),
-//! with the one project that all rows have which are read ([`sole_project`]). Files are read through
+//! with the one tenant that all rows have which are read ([`sole_tenant`]). Files are read through
 //! [`segment_reader`] and [`verified_store`], which checks every byte: what is read at once is in [`read_runs`], and
 //! checksums stay in memory ([`kept_checksums`]). Conditions that the reader would lose on some files stay above the
 //! scan ([`row_conditions`]). A scan of segments can be made again on another machine from its [`description`]. What
@@ -48,7 +48,7 @@ mod row_conditions;
 pub(crate) mod segment_file;
 pub(crate) mod segment_reader;
 pub(crate) mod segment_scan;
-mod sole_project;
+mod sole_tenant;
 pub(crate) mod source_union;
 pub(crate) mod split;
 pub(crate) mod stored_calls;

@@ -36,7 +36,7 @@ use crate::{
 pub struct SegmentTotals {
     /// How many segments.
     pub segments: usize,
-    /// How many of their runs: the rows of one project in one segment are one run.
+    /// How many of their runs: the rows of one tenant in one segment are one run.
     pub runs: usize,
     /// The rows of these runs.
     pub rows: u64,

@@ -2,7 +2,11 @@
 //! memory by theirs.
 //!
 //! DataFusion does the reasoning (comparisons, IN lists, casts, AND and OR). This module answers its questions: the
-//! range of `timestamp` of each run or batch, its number of rows, and whether it has any of the given values of `project`.
+//! range of `timestamp` of each run or batch, its number of rows, and whether it has any of the given tenants.
+//!
+//! DataFusion reasons about columns. So the field of the tenants, which may be one of a record, becomes a column of its own in
+//! the condition: one for each path by which some of the segments and batches were made. Of rows that were made by another
+//! path nothing is said of that column.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -10,29 +14,30 @@ use datafusion::{
     arrow::{
         array::{ArrayRef, BooleanArray, Int64Array, UInt64Array},
         compute::cast,
-        datatypes::SchemaRef,
+        datatypes::{DataType, Schema, SchemaRef},
     },
-    common::{Column, ScalarValue, pruning::PruningStatistics},
+    common::{
+        Column, ScalarValue,
+        pruning::PruningStatistics,
+        tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
+    },
     error::Result,
-    physical_expr::PhysicalExpr,
+    physical_expr::{PhysicalExpr, expressions},
     physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder},
 };
 
 use crate::{
     field_names::TIMESTAMP,
     memory::mem_batch::MemBatch,
-    schema::{
-        kind::{Kind, Scalar},
-        run_projects::RunProjects,
-        shape::Shape,
-    },
+    scan::expr_adapter::field_chain,
+    schema::{arrow_fields::field, kind::Scalar, run_tenants::RunTenants, shape::Shape, tenant_path::TenantPath},
     segment::{handle::Segment, run::Run},
 };
 
 /// An Arrow array of times in microseconds.
 pub(crate) fn time_array(times: impl Iterator<Item = i64>) -> Result<ArrayRef> {
     let ints: ArrayRef = Arc::new(Int64Array::from_iter_values(times));
-    Ok(cast(&ints, &crate::schema::kind::Scalar::Time.data_type())?)
+    Ok(cast(&ints, &Scalar::Time.data_type())?)
 }
 
 /// What a scan reads of a segment.
@@ -72,59 +77,96 @@ struct RowsKnown<'r> {
     rows: usize,
     min_time: i64,
     max_time: i64,
-    projects: &'r RunProjects,
+    tenants: &'r RunTenants,
+    /// By which path.
+    tenant_path: &'r TenantPath,
 }
 
-impl<'r> From<&'r Run> for RowsKnown<'r> {
-    fn from(run: &'r Run) -> Self {
-        RowsKnown { rows: run.rows, min_time: run.min_time, max_time: run.max_time, projects: &run.projects }
+impl<'r> RowsKnown<'r> {
+    fn of_run(run: &'r Run, tenant_path: &'r TenantPath) -> Self {
+        let Run { rows, min_time, max_time, tenants, .. } = run;
+        RowsKnown { rows: *rows, min_time: *min_time, max_time: *max_time, tenants, tenant_path }
+    }
+
+    fn of_batch(batch: &'r MemBatch) -> Self {
+        let MemBatch { rows, min_time, max_time, tenants, tenant_path, .. } = batch;
+        RowsKnown { rows: rows.num_rows(), min_time: *min_time, max_time: *max_time, tenants, tenant_path }
     }
 }
 
-impl<'r> From<&'r MemBatch> for RowsKnown<'r> {
-    fn from(batch: &'r MemBatch) -> Self {
-        let MemBatch { min_time, max_time, projects, .. } = batch;
-        RowsKnown { rows: batch.rows.num_rows(), min_time: *min_time, max_time: *max_time, projects }
-    }
+/// A column of the condition that stands for the tenants of rows that were made by a path.
+#[derive(Debug)]
+struct TenantOfPath {
+    path: TenantPath,
+    column: String,
 }
 
 /// Leaves out what cannot have a row for which a condition is true.
 #[derive(Debug)]
-pub(crate) struct Pruning {
-    /// `None` if nothing can be said.
-    predicate: Option<PruningPredicate>,
-    /// Whether all values of `project` are in its column.
-    projects: bool,
+pub(crate) struct Pruning<'c> {
+    /// Over the schema of the table.
+    predicate: &'c Arc<dyn PhysicalExpr>,
+    schema: &'c SchemaRef,
+    shape: &'c Shape,
 }
 
-impl Pruning {
+impl<'c> Pruning<'c> {
     /// By a condition over the schema of the table.
-    pub(crate) fn new(predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, shape: &Shape) -> Pruning {
-        // Values of a mixed path are also in the overflow, which the statistics do not cover.
-        let projects = matches!(shape.fields.get("project"), Some(Kind::Scalar { ty: Scalar::Text, mixed: false, .. }));
-        let predicate =
-            PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).try_build(Arc::clone(predicate));
-        let predicate = predicate.inspect_err(|error| tracing::debug!(%error, "nothing pruned")).ok();
-        Pruning { predicate, projects }
+    pub(crate) fn new(predicate: &'c Arc<dyn PhysicalExpr>, schema: &'c SchemaRef, shape: &'c Shape) -> Self {
+        Pruning { predicate, schema, shape }
     }
 
-    /// Whether each of them may have such a row.
-    fn may_have(&self, known: &[RowsKnown<'_>]) -> Vec<bool> {
-        let kept = self.predicate.as_ref().map(|pruning| pruning.prune(&Known { known, projects: self.projects }));
-        match kept {
-            Some(Ok(kept)) => kept,
-            Some(Err(error)) => {
-                tracing::debug!(%error, "nothing pruned");
-                Vec::new()
+    /// The columns for these paths. A path at which other values than texts may be has none: they may be in the overflow,
+    /// which is not listed.
+    fn tenants<'r>(&self, paths: impl Iterator<Item = &'r TenantPath>) -> Vec<TenantOfPath> {
+        let mut distinct: Vec<&TenantPath> = Vec::new();
+        for path in paths {
+            if distinct.last() != Some(&path) && !distinct.contains(&path) {
+                distinct.push(path);
             }
-            None => Vec::new(),
         }
+        let free = |number: usize| {
+            let mut column = format!("_tidegate_tenant_{number}");
+            while self.schema.column_with_name(&column).is_some() {
+                column.push('_');
+            }
+            column
+        };
+        let texts = distinct.into_iter().filter(|path| self.shape.has_text_at(path));
+        texts.enumerate().map(|(number, path)| TenantOfPath { path: path.clone(), column: free(number) }).collect()
+    }
+
+    /// The condition with these columns in the place of the paths.
+    fn predicate(&self, tenants: &[TenantOfPath]) -> Result<PruningPredicate> {
+        let fields = self.schema.fields().iter().cloned();
+        let more = tenants.iter().map(|of| field(&of.column, DataType::Utf8View));
+        let schema = Arc::new(Schema::new(fields.chain(more).collect::<Vec<_>>()));
+        let replaced = Arc::clone(self.predicate).transform_down(|expr| {
+            let (column, fields) = match (expr.downcast_ref::<expressions::Column>(), field_chain(&expr)) {
+                (Some(column), _) => (column, Vec::new()),
+                (None, Some((_, column, fields))) => (column, fields),
+                (None, None) => return Ok(Transformed::no(expr)),
+            };
+            let of = tenants.iter().find(|of| of.path.is(column.name(), &fields));
+            let Some(of) = of else { return Ok(Transformed::new(expr, false, TreeNodeRecursion::Jump)) };
+            let column: Arc<dyn PhysicalExpr> = Arc::new(expressions::Column::new_with_schema(&of.column, &schema)?);
+            Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+        });
+        PruningPredicateBuilder::new().with_file_schema(Arc::clone(&schema)).try_build(replaced.data()?)
+    }
+
+    /// Whether each of them may have such a row; nothing if that cannot be said.
+    fn may_have(&self, known: &[RowsKnown<'_>]) -> Vec<bool> {
+        let tenants = self.tenants(known.iter().map(|rows| rows.tenant_path));
+        let kept = self.predicate(&tenants).and_then(|pruning| pruning.prune(&Known { known, tenants: &tenants }));
+        kept.inspect_err(|error| tracing::debug!(%error, "nothing pruned")).unwrap_or_default()
     }
 
     /// The parts of segments that may have such a row. In case of doubt, all of them.
     pub(crate) fn segments(&self, segments: &[Arc<Segment>]) -> Vec<SegmentPart> {
         let mut parts: Vec<SegmentPart> = segments.iter().map(SegmentPart::whole).collect();
-        let runs: Vec<_> = segments.iter().flat_map(|segment| &segment.runs).map(RowsKnown::from).collect();
+        let runs = segments.iter().flat_map(|segment| segment.runs.iter().map(|run| (run, &segment.tenant_path)));
+        let runs: Vec<_> = runs.map(|(run, tenant_path)| RowsKnown::of_run(run, tenant_path)).collect();
         let mut kept = self.may_have(&runs).into_iter();
         for part in &mut parts {
             part.runs.retain(|_| kept.next().unwrap_or(true));
@@ -135,7 +177,7 @@ impl Pruning {
 
     /// The batches that may have such a row. In case of doubt, all of them.
     pub(crate) fn batches(&self, batches: &[Arc<MemBatch>]) -> Vec<Arc<MemBatch>> {
-        let known: Vec<_> = batches.iter().map(|batch| RowsKnown::from(batch.as_ref())).collect();
+        let known: Vec<_> = batches.iter().map(|batch| RowsKnown::of_batch(batch)).collect();
         let mut kept = self.may_have(&known).into_iter();
         batches.iter().filter(|_| kept.next().unwrap_or(true)).cloned().collect()
     }
@@ -143,7 +185,7 @@ impl Pruning {
 
 struct Known<'s> {
     known: &'s [RowsKnown<'s>],
-    projects: bool,
+    tenants: &'s [TenantOfPath],
 }
 
 impl PruningStatistics for Known<'_> {
@@ -169,15 +211,13 @@ impl PruningStatistics for Known<'_> {
     }
 
     fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
-        if !self.projects || column.name != "project" {
-            return None;
-        }
+        let TenantOfPath { path, .. } = self.tenants.iter().find(|of| of.column == column.name)?;
         let values: Vec<&str> = values.iter().map(|value| value.try_as_str().flatten()).collect::<Option<_>>()?;
         // `false` states that no row has any of the values. There is no way to state that all rows have one.
-        let answers = self
-            .known
-            .iter()
-            .map(|rows| if values.iter().any(|value| rows.projects.may_have(value)) { None } else { Some(false) });
-        Some(answers.collect())
+        let may_have =
+            |rows: &RowsKnown<'_>| rows.tenant_path != path || values.iter().any(|value| rows.tenants.may_have(value));
+        let answers: BooleanArray =
+            self.known.iter().map(|rows| if may_have(rows) { None } else { Some(false) }).collect();
+        Some(answers)
     }
 }

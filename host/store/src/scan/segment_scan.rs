@@ -46,7 +46,7 @@ use datafusion::{
 use crate::{
     read_memory::ReadMemory,
     scan::{condition_value, file_opening::FileOpening, row_conditions, split::split},
-    schema::shape::Shape,
+    schema::{shape::Shape, tenant_path::TenantPath},
 };
 
 /// What source a scan reads.
@@ -56,6 +56,8 @@ pub(crate) struct Origin {
     pub(crate) source: Arc<str>,
     /// Its logical schema, by which the files are read.
     pub(crate) shape: Arc<Shape>,
+    /// The path of its tenants.
+    pub(crate) tenant_path: Arc<TenantPath>,
 }
 
 /// A scan of files that keeps the order and the limit that it declares.
@@ -137,13 +139,13 @@ impl SegmentScan {
     /// The place of the column that is the one value at which a filter over its columns looks; `None` if there is not one value.
     pub(crate) fn value_of(&self, filter: &Arc<dyn PhysicalExpr>) -> Result<Option<usize>> {
         let Some(columns) = self.files.file_source.projection() else { return Ok(None) };
-        let value = condition_value::value_of(&columns.unproject_expr(filter)?)?;
+        let value = condition_value::value_of(&columns.unproject_expr(filter)?, &self.origin.tenant_path)?;
         Ok(value.and_then(|value| columns.iter().position(|column| column.expr.as_ref() == value.as_ref())))
     }
 
     /// The scan, which has no columns, with the one value at which its conditions look; `None` if there is not one value.
     pub(crate) fn with_value_of_conditions(&self) -> Result<Option<SegmentScan>> {
-        let files = condition_value::with_value(&self.files)?;
+        let files = condition_value::with_value(&self.files, &self.origin.tenant_path)?;
         Ok(files.map(|files| SegmentScan::new(files, self.origin.clone(), None)))
     }
 

@@ -2,7 +2,7 @@
 //! until the end.
 //!
 //! DataFusion would cut the files by ranges of bytes. That knows nothing of the row groups that are read: those of one
-//! project lie next to each other, and mostly fall into one range. Here whole row groups are dealt out. A piece is opened
+//! tenant lie next to each other, and mostly fall into one range. Here whole row groups are dealt out. A piece is opened
 //! like a file, so there are only a few for each partition; who is done first takes the next one.
 
 use datafusion::{

@@ -2,8 +2,8 @@
 //!
 //! A table is a snapshot. It shows the rows that were acknowledged when it was made, however long the query takes. Both
 //! scans are sorted newest first and declare that where it can be had, so that "newest 100" needs no sort and stops
-//! early. It can be had where one run of each segment is read: for a source without projects, and for a query of one
-//! project.
+//! early. It can be had where one run of each segment is read: for a source without tenants, and for a query of one
+//! tenant.
 
 use std::sync::Arc;
 
@@ -41,6 +41,7 @@ use crate::{
         source_union::SourceUnion,
         trigram_reader::TextSearch,
     },
+    schema::tenant_path::TenantPath,
     source::Snapshot,
     source_info::SourceInfo,
 };
@@ -90,7 +91,11 @@ impl SourceTable {
     }
 
     fn origin(&self) -> Origin {
-        Origin { source: self.source().into(), shape: Arc::clone(&self.snapshot.shape) }
+        Origin {
+            source: self.source().into(),
+            shape: Arc::clone(&self.snapshot.shape),
+            tenant_path: Arc::new(TenantPath::of(self.info.tenant.as_ref())),
+        }
     }
 
     pub(crate) fn of_rows(info: Arc<SourceInfo>, snapshot: Snapshot, rows: TableRows) -> SourceTable {
@@ -168,7 +173,7 @@ impl SourceTable {
         let schema = &self.snapshot.schema;
         let predicate = predicate(state, schema, filters)?;
         let Snapshot { shape, memory, segments, .. } = &self.snapshot;
-        let (parts, batches) = match predicate.map(|predicate| Pruning::new(&predicate, schema, shape)) {
+        let (parts, batches) = match predicate.as_ref().map(|predicate| Pruning::new(predicate, schema, shape)) {
             Some(pruning) => (pruning.segments(segments), pruning.batches(memory)),
             None => (segments.iter().map(SegmentPart::whole).collect(), memory.clone()),
         };

@@ -2,7 +2,7 @@
 //!
 //! [`kind`] says what can stand at a path, [`shape`] is the schema of a source as a whole, [`join`] unites two
 //! schemas of one source, [`arrow_fields`] makes Arrow fields and types, [`json_pointer`] writes paths as JSON
-//! pointers. [`run_projects`] says which projects some rows have.
+//! pointers. [`tenant_path`] is the field of the tenants of a source, [`run_tenants`] says which tenants some rows have.
 //!
 //! Uses: the names of the reserved fields.
 
@@ -10,6 +10,7 @@ pub(crate) mod arrow_fields;
 pub(crate) mod join;
 pub(crate) mod json_pointer;
 pub(crate) mod kind;
-pub(crate) mod run_projects;
+pub(crate) mod run_tenants;
 pub(crate) mod senders;
 pub(crate) mod shape;
+pub(crate) mod tenant_path;

@@ -17,6 +17,7 @@ use crate::{
         join::join_fields,
         kind::{Fields, Kind, Scalar},
         senders::Senders,
+        tenant_path::TenantPath,
     },
 };
 
@@ -97,6 +98,13 @@ impl Shape {
             };
         }
         Some(part)
+    }
+
+    /// Whether the value at a path is a text or none, of one record: there is no other kind of value, and no list on the way.
+    pub(crate) fn has_text_at(&self, path: &TenantPath) -> bool {
+        let (column, fields) = path.split();
+        let found = self.resolve(column, fields);
+        matches!(found, Some(PathTarget::Value(Kind::Scalar { ty: Scalar::Text, mixed: false, .. })))
     }
 
     /// Whether a record above this path, or the event itself, has had fields without a column.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     data_folder::paths::segment_file,
     error::{Result, StoreError},
-    schema::run_projects::RunProjects,
+    schema::{run_tenants::RunTenants, tenant_path::TenantPath},
     segment::{
         handle::{FileRemoval, Segment, SegmentPlace},
         run::Run,
@@ -27,8 +27,8 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, sc
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string().into())).collect();
     conn.prepare_cached(
         "INSERT INTO segments (id, source, rows, bytes, min_time, max_time, columns, created_at, checksum,
-             first_seq, last_seq, runs)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             first_seq, last_seq, runs, tenant_path)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
         segment.id,
@@ -43,6 +43,7 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, sc
         segment.seqs.map(|(first, _)| first),
         segment.seqs.map(|(_, last)| last),
         runs,
+        segment.tenant_path.to_text(),
     ])?;
     Ok(())
 }
@@ -50,11 +51,12 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, sc
 /// The segments of a source, as the catalog names them. Of each file only the presence and the length are checked.
 pub(crate) fn load(conn: &Connection, source_key: i64, source: Uuid, folder: &Path) -> Result<Vec<Arc<Segment>>> {
     let mut statement = conn.prepare_cached(
-        "SELECT id, rows, bytes, min_time, max_time, projects, created_at, checksum, first_seq, last_seq, runs
+        "SELECT id, rows, bytes, min_time, max_time, projects, created_at, checksum, first_seq, last_seq, runs,
+             tenant_path
          FROM segments
          WHERE source = ?1 ORDER BY max_time DESC",
     )?;
-    let read = |row: &Row<'_>| -> rusqlite::Result<(Segment, Option<String>, Option<String>)> {
+    let read = |row: &Row<'_>| -> rusqlite::Result<(Segment, [Option<String>; 3])> {
         let id: Uuid = row.get(0)?;
         let segment = Segment {
             id,
@@ -66,6 +68,7 @@ pub(crate) fn load(conn: &Connection, source_key: i64, source: Uuid, folder: &Pa
             max_time: row.get(4)?,
             runs: Vec::new(),
             has_runs: false,
+            tenant_path: TenantPath::default(),
             created_at: row.get(6)?,
             checksum: row.get(7)?,
             seqs: Option::zip(row.get(8)?, row.get(9)?),
@@ -74,13 +77,14 @@ pub(crate) fn load(conn: &Connection, source_key: i64, source: Uuid, folder: &Pa
             damage: OnceLock::new(),
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         };
-        Ok((segment, row.get(5)?, row.get(10)?))
+        Ok((segment, [row.get(5)?, row.get(10)?, row.get(11)?]))
     };
     let mut segments = Vec::new();
     for row in statement.query_map([source_key], read)? {
-        let (mut segment, projects, runs) = row?;
+        let (mut segment, [projects, runs, tenant_path]) = row?;
         let id = segment.id;
         let wrong = |reason: String| StoreError::corrupt(format!("the catalog row of segment {id}"), reason);
+        segment.tenant_path = TenantPath::of_text(tenant_path.as_deref()).map_err(|error| wrong(error.to_string()))?;
         match runs {
             Some(runs) => {
                 segment.runs = serde_json::from_str(&runs).map_err(|error| wrong(error.to_string()))?;
@@ -93,8 +97,8 @@ pub(crate) fn load(conn: &Connection, source_key: i64, source: Uuid, folder: &Pa
                 let names = projects.map(|names| serde_json::from_str(&names)).transpose();
                 let names = names.map_err(|error| wrong(error.to_string()))?;
                 let Segment { rows, min_time, max_time, .. } = segment;
-                let projects = names.map_or(RunProjects::Any, RunProjects::Listed);
-                segment.runs = vec![Run { rows, groups: 0, min_time, max_time, projects }];
+                let tenants = names.map_or(RunTenants::Any, RunTenants::Listed);
+                segment.runs = vec![Run { rows, groups: 0, min_time, max_time, tenants }];
             }
         }
         segment.check_length();

@@ -1,6 +1,6 @@
-//! Clustering: the order in which the rows of a segment are written, so that the rows of a project lie together.
+//! Clustering: the order in which the rows of a segment are written, so that the rows of a tenant lie together.
 //!
-//! The rows are cut into [`Run`]s. A project with many rows gets a run of its own; projects with few rows share one with
+//! The rows are cut into [`Run`]s. A tenant with many rows gets a run of its own; tenants with few rows share one with
 //! their neighbours in the order of names, because a run costs a row group, and each row group costs some bytes in the
 //! footer and some time at each scan. Within a run the newest row comes first, and rows with the same time stay in their order.
 
@@ -9,23 +9,24 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::Array;
 
 use crate::{
-    schema::run_projects::{LONGEST_PROJECT, RunProjects},
+    memory::tenant_column::TenantColumn,
+    schema::run_tenants::{LONGEST_TENANT, RunTenants},
     segment::run::Run,
 };
 
-/// The sort keys of rows: project and time. Rows are added in the order in which they arrived, newest first within
+/// The sort keys of rows: tenant and time. Rows are added in the order in which they arrived, newest first within
 /// each call.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterKeys {
-    /// For each row the number of its project. Empty while no row has a project column.
-    projects: Vec<u32>,
+    /// For each row the number of its tenant, as long as all are known.
+    tenants: Vec<u32>,
     times: Vec<i64>,
-    /// The number of each project; `None` are rows without a project.
+    /// The number of each tenant; `None` are rows without one.
     numbers: HashMap<Option<String>, u32>,
-    /// Some value of `project` is not short text.
+    /// The tenant of some row is not known, or no short text.
     refused: bool,
 }
 
@@ -43,24 +44,24 @@ impl ClusterKeys {
         self.times.len()
     }
 
-    /// Adds rows. `project` is the column of that name, if there is one.
-    pub(crate) fn add(&mut self, times: &[i64], project: Option<&ArrayRef>) {
+    /// Adds rows.
+    pub(crate) fn add(&mut self, times: &[i64], tenants: TenantColumn<'_>) {
         self.times.extend_from_slice(times);
-        let texts = match project {
-            None => {
+        let texts = match tenants {
+            TenantColumn::Missing => {
                 let number = self.number(None);
-                self.projects.resize(self.times.len(), number);
+                self.tenants.resize(self.times.len(), number);
                 return;
             }
-            Some(column) => column.as_string_view_opt(),
-        };
-        let Some(texts) = texts.filter(|texts| texts.len() == times.len() && !self.refused) else {
-            self.refused = true;
-            return;
+            TenantColumn::Texts(texts) if texts.len() == times.len() && !self.refused => texts,
+            TenantColumn::Texts(_) | TenantColumn::Unknown => {
+                self.refused = true;
+                return;
+            }
         };
         let mut last: Option<(Option<&str>, u32)> = None;
         for text in texts {
-            if text.is_some_and(|text| text.len() > LONGEST_PROJECT) {
+            if text.is_some_and(|text| text.len() > LONGEST_TENANT) {
                 self.refused = true;
                 return;
             }
@@ -69,32 +70,32 @@ impl ClusterKeys {
                 _ => self.number(text),
             };
             last = Some((text, number));
-            self.projects.push(number);
+            self.tenants.push(number);
         }
     }
 
-    fn number(&mut self, project: Option<&str>) -> u32 {
-        let project = project.map(str::to_owned);
+    fn number(&mut self, tenant: Option<&str>) -> u32 {
+        let tenant = tenant.map(str::to_owned);
         let next = self.numbers.len() as u32;
-        *self.numbers.entry(project).or_insert(next)
+        *self.numbers.entry(tenant).or_insert(next)
     }
 
-    /// Decides about runs and order. A project with at least `run_rows` rows has a run of its own; a shared run is closed
+    /// Decides about runs and order. A tenant with at least `run_rows` rows has a run of its own; a shared run is closed
     /// when it has so many. Each run has row groups of at most `group_rows` rows.
     pub(crate) fn cluster(self, run_rows: usize, group_rows: usize) -> Clustering {
-        let ClusterKeys { projects, times, numbers, refused } = self;
+        let ClusterKeys { tenants, times, numbers, refused } = self;
         let mut runs: Vec<RunDraft> = Vec::new();
         let mut run_of: Vec<u32> = vec![0; numbers.len().max(1)];
-        if !refused && projects.len() == times.len() {
+        if !refused && tenants.len() == times.len() {
             let mut counts: Vec<usize> = vec![0; numbers.len()];
-            for number in &projects {
+            for number in &tenants {
                 if let Some(count) = counts.get_mut(*number as usize) {
                     *count += 1;
                 }
             }
             let mut sorted: Vec<(Option<String>, u32)> = numbers.into_iter().collect();
             sorted.sort_unstable();
-            // The shared run that takes the next project with few rows.
+            // The shared run that takes the next tenant with few rows.
             let mut open: Option<usize> = None;
             for (name, number) in sorted {
                 let rows = counts.get(number as usize).copied().unwrap_or(0);
@@ -118,16 +119,16 @@ impl ClusterKeys {
             }
         }
         if runs.len() < 2 {
-            let projects = match (refused, runs.pop()) {
-                (false, Some(run)) => run.projects(),
-                _ => RunProjects::Any,
+            let tenants = match (refused, runs.pop()) {
+                (false, Some(run)) => run.tenants(),
+                _ => RunTenants::Any,
             };
             let run = Run {
                 rows: times.len(),
                 groups: times.len().div_ceil(group_rows.max(1)),
                 min_time: times.iter().min().copied().unwrap_or(0),
                 max_time: times.iter().max().copied().unwrap_or(0),
-                projects,
+                tenants,
             };
             let order = (!times.is_sorted_by(|a, b| a >= b)).then(|| {
                 let mut keyed: Vec<(Reverse<i64>, u32)> = times.iter().map(|time| Reverse(*time)).zip(0..).collect();
@@ -136,12 +137,12 @@ impl ClusterKeys {
             });
             return Clustering { order, runs: vec![run] };
         }
-        let run_of_row = |project: u32| run_of.get(project as usize).copied().unwrap_or(0);
-        let mut keyed: Vec<(u32, Reverse<i64>, u32)> = projects
+        let run_of_row = |tenant: u32| run_of.get(tenant as usize).copied().unwrap_or(0);
+        let mut keyed: Vec<(u32, Reverse<i64>, u32)> = tenants
             .iter()
             .zip(&times)
             .zip(0..)
-            .map(|((project, time), row)| (run_of_row(*project), Reverse(*time), row))
+            .map(|((tenant, time), row)| (run_of_row(*tenant), Reverse(*time), row))
             .collect();
         keyed.sort_unstable();
         let mut start = 0;
@@ -153,7 +154,7 @@ impl ClusterKeys {
                 groups: draft.rows.div_ceil(group_rows.max(1)),
                 min_time: rows.last().map_or(0, |(_, time, _)| time.0),
                 max_time: rows.first().map_or(0, |(_, time, _)| time.0),
-                projects: draft.projects(),
+                tenants: draft.tenants(),
             }
         });
         let runs = runs.collect();
@@ -161,7 +162,7 @@ impl ClusterKeys {
     }
 }
 
-/// A run while projects are assigned to it.
+/// A run while tenants are assigned to it.
 #[derive(Debug)]
 struct RunDraft {
     rows: usize,
@@ -178,46 +179,44 @@ impl RunDraft {
         self.names.extend(name);
     }
 
-    fn projects(self) -> RunProjects {
-        RunProjects::of_names(self.names)
+    fn tenants(self) -> RunTenants {
+        RunTenants::of_names(self.names)
     }
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
-    use std::sync::Arc;
-
     use datafusion::arrow::array::StringViewArray;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn column(names: &[Option<&str>]) -> ArrayRef {
-        Arc::new(names.iter().copied().collect::<StringViewArray>())
+    fn column(names: &[Option<&str>]) -> StringViewArray {
+        names.iter().copied().collect()
     }
 
-    /// Small projects share a run, large ones have their own.
+    /// Small tenants share a run, large ones have their own.
     #[test]
-    fn large_projects_have_runs_of_their_own() {
+    fn large_tenants_have_runs_of_their_own() {
         const RUN_ROWS: usize = 8_192;
         let sizes = [("a", 100), ("b", 200), ("c", RUN_ROWS), ("d", 5_000), ("e", 5_000), ("f", 10)];
         let names: Vec<Option<&str>> =
             sizes.iter().flat_map(|(name, rows)| std::iter::repeat_n(Some(*name), *rows)).collect();
         let times: Vec<i64> = (0..names.len() as i64).map(|i| (i * 7_919) % 1_000).collect();
         let mut keys = ClusterKeys::default();
-        keys.add(&times, Some(&column(&names)));
+        keys.add(&times, TenantColumn::Texts(&column(&names)));
         let clustering = keys.cluster(RUN_ROWS, 1_000);
-        let listed = |names: &[&str]| RunProjects::Listed(names.iter().map(|name| (*name).to_owned()).collect());
+        let listed = |names: &[&str]| RunTenants::Listed(names.iter().map(|name| (*name).to_owned()).collect());
         let expected =
             [(listed(&["a", "b", "d", "e"]), 10_300, 11), (listed(&["c"]), RUN_ROWS, 9), (listed(&["f"]), 10, 1)];
-        let found: Vec<_> = clustering.runs.iter().map(|run| (run.projects.clone(), run.rows, run.groups)).collect();
+        let found: Vec<_> = clustering.runs.iter().map(|run| (run.tenants.clone(), run.rows, run.groups)).collect();
         assert_eq!(found, expected);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-        /// However rows are distributed: each row is in one run, the runs say which projects and times they have, and
+        /// However rows are distributed: each row is in one run, the runs say which tenants and times they have, and
         /// within a run rows are newest first and stable.
         #[test]
         fn runs_hold_what_they_say(
@@ -230,7 +229,7 @@ mod tests {
             let times: Vec<i64> = rows.iter().map(|(_, time)| *time).collect();
             let mut keys = ClusterKeys::default();
             for _ in 0..copies {
-                keys.add(&times, Some(&column(&names)));
+                keys.add(&times, TenantColumn::Texts(&column(&names)));
             }
             let total = keys.rows();
             let Clustering { order, runs } = keys.cluster(least, 100);
@@ -250,7 +249,7 @@ mod tests {
                 }
                 for row in part {
                     if let Some(name) = names[*row as usize % names.len()] {
-                        prop_assert!(run.projects.may_have(name));
+                        prop_assert!(run.tenants.may_have(name));
                     }
                 }
             }

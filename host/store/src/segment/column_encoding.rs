@@ -43,7 +43,7 @@ pub(super) const REPEATING_BYTES: usize = 128 << 10;
 /// A dictionary of at most so many bytes is a small one.
 const FEW_BYTES: usize = 8 << 10;
 
-/// A sample has at most so many blocks of so many rows. Neighbours are of one project, as in a row group; blocks are not.
+/// A sample has at most so many blocks of so many rows. Neighbours are of one tenant, as in a row group; blocks are not.
 const BLOCKS: usize = 4;
 const BLOCK_ROWS: usize = 2 << 10;
 /// Fewer values in a sample say nothing.
@@ -320,7 +320,9 @@ mod tests {
     }
 
     fn sampled(parts: &[&RecordBatch], order: Option<&[u32]>) -> ColumnEncodings {
-        let batch = |rows: &&RecordBatch| Arc::new(MemBatch::new((*rows).clone(), rows.num_rows() * 200, (0, 0)));
+        let batch = |rows: &&RecordBatch| {
+            Arc::new(MemBatch::new((*rows).clone(), rows.num_rows() * 200, (0, 0), &Arc::default()))
+        };
         ColumnEncodings::of_rows(&FlushRows::of(&parts.iter().map(batch).collect::<Vec<_>>()).unwrap(), order)
     }
 

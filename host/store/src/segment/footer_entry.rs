@@ -3,10 +3,17 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{schema::shape::Shape, segment::run::Run};
+use crate::{
+    schema::{shape::Shape, tenant_path::TenantPath},
+    segment::run::Run,
+};
 
 /// The key under which the footer has the [`FooterEntry`].
 pub(crate) const FOOTER_KEY: &str = "tidegate.entry";
+
+/// The key under which the footer has the path by which its runs are made, for scans, which do not read the entry. Absent for
+/// `project`.
+pub(crate) const TENANT_PATH_KEY: &str = "tidegate.tenant_path";
 
 /// What the footer says of the segment. The serialized form must stay readable.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +33,9 @@ pub(crate) struct FooterEntry {
     /// `None` in files of versions that had none.
     #[serde(default)]
     pub(crate) runs: Option<Vec<Run>>,
+    /// By which path the runs are made.
+    #[serde(default, skip_serializing_if = "TenantPath::is_default")]
+    pub(crate) tenant_path: TenantPath,
     /// The age of its rows for retention: when they were written as a segment first, the youngest of them.
     pub(crate) created_at: i64,
     pub(crate) first_seq: i64,
@@ -67,6 +77,8 @@ pub(crate) struct Origin<'a> {
     pub(crate) source: Uuid,
     pub(crate) name: &'a str,
     pub(crate) shape: &'a Shape,
+    /// By which path runs are made.
+    pub(crate) tenant_path: &'a TenantPath,
     /// The texts in records to be indexed, by the keys of the records and their own.
     pub(crate) texts: &'a [Vec<String>],
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     data_folder::paths,
     objects::block_reader::{BlockReader, Object},
-    schema::run_projects::RunProjects,
+    schema::{run_tenants::RunTenants, tenant_path::TenantPath},
     segment::{
         footer_entry::{FooterEntry, RowPlaces},
         run::Run,
@@ -48,6 +48,8 @@ pub(crate) struct Segment {
     pub(crate) runs: Vec<Run>,
     /// Whether the file was written with runs. If not, `runs` is one with all its rows, whose row groups are not counted.
     pub(crate) has_runs: bool,
+    /// By which path they are made. What they say of tenants holds for the values at this path.
+    pub(crate) tenant_path: TenantPath,
     /// When it was written, in microseconds since 1970.
     pub(crate) created_at: i64,
     /// The root of its checksums; `None` for a file of a version without checksums.
@@ -148,8 +150,9 @@ impl Segment {
             bytes,
             min_time: i64::MIN,
             max_time: i64::MAX,
-            runs: vec![Run { rows, groups: 0, min_time: i64::MIN, max_time: i64::MAX, projects: RunProjects::Any }],
+            runs: vec![Run { rows, groups: 0, min_time: i64::MIN, max_time: i64::MAX, tenants: RunTenants::Any }],
             has_runs: false,
+            tenant_path: TenantPath::default(),
             created_at: 0,
             checksum,
             seqs: None,
@@ -172,6 +175,7 @@ impl Segment {
             max_time: entry.max_time,
             runs: entry.runs.clone().unwrap_or_else(|| vec![whole_file(entry)]),
             has_runs: entry.runs.is_some(),
+            tenant_path: entry.tenant_path.clone(),
             created_at: entry.created_at,
             checksum: Some(checksum),
             seqs: Some((entry.first_seq, entry.last_seq)),
@@ -186,8 +190,8 @@ impl Segment {
 /// The run of a file that was written without runs.
 fn whole_file(entry: &FooterEntry) -> Run {
     let FooterEntry { rows, min_time, max_time, projects, .. } = entry;
-    let projects = projects.clone().map_or(RunProjects::Any, RunProjects::Listed);
-    Run { rows: *rows, groups: 0, min_time: *min_time, max_time: *max_time, projects }
+    let tenants = projects.clone().map_or(RunTenants::Any, RunTenants::Listed);
+    Run { rows: *rows, groups: 0, min_time: *min_time, max_time: *max_time, tenants }
 }
 
 impl Drop for Segment {

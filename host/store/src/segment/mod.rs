@@ -1,4 +1,4 @@
-//! Segments: immutable Parquet files. The rows of a project lie together (a [`run`]), newest first.
+//! Segments: immutable Parquet files. The rows of a tenant lie together (a [`run`]), newest first.
 //!
 //! A segment exists once the catalog names it. Before that its file is written under a temporary name, synced and
 //! renamed, and its folder is synced. So a crash leaves either a file that the catalog does not name (`recovery`

@@ -1,7 +1,7 @@
 //! Which columns of a segment keep their texts as UUIDs of 16 bytes ([`packed_uuids`](crate::arrays::packed_uuids)).
 //!
 //! Those of texts all of which are UUIDs, and which a dictionary does not hold. Texts of a dictionary are made once, and read
-//! faster than packed ones. A text that has an index stays, since the index is made of what is written.
+//! faster than packed ones.
 
 use std::sync::Arc;
 
@@ -27,17 +27,14 @@ use crate::{
     segment::column_encoding::{ColumnEncodings, REPEATING_BYTES},
 };
 
-/// Texts that stay texts: readers look at them beside the columns of a query.
-const TEXTS: [&str; 2] = ["project", MESSAGE];
-
 /// The schema of a segment with these rows, which are written in this order or in their own, a row group after the other.
-/// `indexed` texts get an index.
+/// `plain` texts stay texts, besides messages.
 pub(crate) fn schema_of_rows(
     rows: &FlushRows,
     order: Option<&[u32]>,
     group_rows: usize,
     encodings: &ColumnEncodings,
-    indexed: &[ColumnPath],
+    plain: &[ColumnPath],
 ) -> SchemaRef {
     let first: Vec<(usize, usize)> = match order {
         Some(order) => order.iter().take(group_rows).map(|row| rows.place(*row as usize)).collect(),
@@ -47,14 +44,15 @@ pub(crate) fn schema_of_rows(
         let is_id = matches!(path, [column] if column == ID);
         is_id || encodings.differs(path) || exceed_dictionary(rows.parts(), path, &first)
     };
-    with_packed(&rows.file_schema(), indexed, &|path| are_uuids(rows.parts(), path) && differs(path))
+    with_packed(&rows.file_schema(), plain, &|path| are_uuids(rows.parts(), path) && differs(path))
 }
 
 /// The schema of a segment that is merged of `inputs`, each with its schema and its footer. `joined` holds the rows of all.
+/// `plain` is as above.
 pub(crate) fn schema_of_inputs(
     joined: &SchemaRef,
     inputs: &[(&SchemaRef, &ParquetMetaData)],
-    indexed: &[ColumnPath],
+    plain: &[ColumnPath],
 ) -> SchemaRef {
     let is_packed = |schema: &SchemaRef, path: &[String]| type_at(schema, path) == Some(&PACKED);
     let fits = |schema: &SchemaRef, footer: &ParquetMetaData, path: &[String]| match type_at(schema, path) {
@@ -62,17 +60,17 @@ pub(crate) fn schema_of_inputs(
         Some(DataType::Utf8View) => has_no_value(footer, path),
         Some(other) => *other == PACKED,
     };
-    with_packed(joined, indexed, &|path| {
+    with_packed(joined, plain, &|path| {
         inputs.iter().any(|(schema, _)| is_packed(schema, path))
             && inputs.iter().all(|(schema, footer)| fits(schema, footer, path))
     })
 }
 
 /// The schema in which the texts are packed of which `is_packed` says so, and no others.
-fn with_packed(schema: &SchemaRef, indexed: &[ColumnPath], is_packed: &dyn Fn(&[String]) -> bool) -> SchemaRef {
+fn with_packed(schema: &SchemaRef, plain: &[ColumnPath], is_packed: &dyn Fn(&[String]) -> bool) -> SchemaRef {
     let is_packed = |path: &[String]| {
-        let stays = matches!(path, [column] if TEXTS.contains(&column.as_str()));
-        !stays && !indexed.iter().any(|text| text.parts() == path) && is_packed(path)
+        let is_message = matches!(path, [column] if column == MESSAGE);
+        !is_message && !plain.iter().any(|text| text.parts() == path) && is_packed(path)
     };
     let fields = fields_with_packed(schema.fields(), &mut Vec::new(), &is_packed);
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))

@@ -34,13 +34,15 @@ use crate::{
     memory::{
         flush_rows::FlushRows,
         mem_batch::{conform, times},
+        tenant_column::TenantColumn,
     },
     options::StoreOptions,
+    schema::tenant_path::TenantPath,
     segment::{
         checksum::writer::ChecksumWriter,
         cluster::{ClusterKeys, Clustering},
         column_encoding::ColumnEncodings,
-        footer_entry::{FOOTER_KEY, FooterEntry, Origin},
+        footer_entry::{FOOTER_KEY, FooterEntry, Origin, TENANT_PATH_KEY},
         handle::Segment,
         packed_columns::schema_of_rows,
         text_indexes::{TextIndex, TextIndexes},
@@ -71,7 +73,7 @@ pub(crate) fn write(
     options: &StoreOptions,
 ) -> Result<Segment> {
     let mut keys = ClusterKeys::default();
-    rows.parts().iter().for_each(|part| keys.add(times(part), part.column_by_name("project")));
+    rows.parts().iter().for_each(|part| keys.add(times(part), TenantColumn::of(part, origin.tenant_path)));
     let Clustering { order, runs } = keys.cluster(options.run_rows, options.row_group_rows);
     let (first_seq, last_seq) = rows.seqs;
     let entry = FooterEntry {
@@ -83,6 +85,7 @@ pub(crate) fn write(
         max_time: rows.max_time,
         projects: None,
         runs: Some(runs.clone()),
+        tenant_path: origin.tenant_path.clone(),
         created_at: now_micros(),
         first_seq,
         last_seq,
@@ -92,8 +95,8 @@ pub(crate) fn write(
     };
     let indexes = TextIndexes::new(rows.count(), origin.texts, options);
     let encodings = ColumnEncodings::of_rows(rows, order.as_deref());
-    let indexed: Vec<ColumnPath> = indexes.columns().collect();
-    let schema = schema_of_rows(rows, order.as_deref(), options.row_group_rows, &encodings, &indexed);
+    let plain = plain_texts(&indexes, origin.tenant_path);
+    let schema = schema_of_rows(rows, order.as_deref(), options.row_group_rows, &encodings, &plain);
     let mut file = SegmentFile::create(folder, id, entry, schema, indexes, &encodings, options)?;
     match order {
         // They are one run, in the order of its rows.
@@ -112,6 +115,12 @@ pub(crate) fn write(
         }
     }
     file.finish()
+}
+
+/// The texts that are not packed: those that have an index, which is made of what is written, and tenants, whose bounds tell
+/// scans that all rows of a row group have the same.
+pub(crate) fn plain_texts(indexes: &TextIndexes, tenant_path: &TenantPath) -> Vec<ColumnPath> {
+    indexes.columns().chain([ColumnPath::from(tenant_path.names().to_vec())]).collect()
 }
 
 /// A segment that is being written. Its file has a temporary name until [`Self::finish`], and is removed if that is not
@@ -229,6 +238,20 @@ fn parquet_error(segment: Uuid) -> impl Fn(ParquetError) -> StoreError {
     move |source| StoreError::Parquet { segment, source }
 }
 
+/// What the footer says beside its columns.
+fn said_of(id: Uuid, entry: &FooterEntry) -> Result<Vec<KeyValue>> {
+    let all = serde_json::to_string(entry).map_err(|error| StoreError::corrupt("what a footer says", error))?;
+    let said = [
+        ("tidegate.segment", Some(id.to_string())),
+        ("tidegate.source", Some(entry.source.to_string())),
+        ("tidegate.source_name", Some(entry.source_name.clone())),
+        ("tidegate.schema_version", Some("2".to_owned())),
+        (FOOTER_KEY, Some(all)),
+        (TENANT_PATH_KEY, entry.tenant_path.to_text()),
+    ];
+    Ok(said.into_iter().filter_map(|(key, value)| Some(KeyValue::new(key.to_owned(), value?))).collect())
+}
+
 fn properties(
     id: Uuid,
     entry: &FooterEntry,
@@ -240,7 +263,6 @@ fn properties(
     let column = schema.index_of(TIMESTAMP)?;
     // `column_idx` counts leaves. All columns before `timestamp` are leaves, so that the index is the same.
     let order = SortingColumn { column_idx: column as i32, descending: true, nulls_first: false };
-    let said = serde_json::to_string(entry).map_err(|error| StoreError::corrupt("what a footer says", error))?;
     let level = ZstdLevel::try_new(options.zstd_level).map_err(parquet_error(id))?;
     let properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -249,23 +271,17 @@ fn properties(
         .set_max_row_group_row_count(Some(options.row_group_rows))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(PAGE_ROWS)
-        // Rows are sorted by time within runs of projects, so that only the bounds of these columns leave out pages.
+        // Rows are sorted by time within runs of tenants, so that only the bounds of these columns leave out pages.
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_column_statistics_enabled(ColumnPath::from(TIMESTAMP), EnabledStatistics::Page)
-        .set_column_statistics_enabled(ColumnPath::from("project"), EnabledStatistics::Page)
+        .set_column_statistics_enabled(ColumnPath::from(entry.tenant_path.names().to_vec()), EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![order]))
         // One event is looked up by its id without reading the ids of all others.
         .set_column_bloom_filter_enabled(ColumnPath::from(ID), true)
         .set_column_bloom_filter_max_ndv(ColumnPath::from(ID), options.row_group_rows as u64)
         .set_column_bloom_filter_fpp(ColumnPath::from(ID), ID_FILTER_ERRORS)
         .set_bloom_filter_position(BloomFilterPosition::End)
-        .set_key_value_metadata(Some(vec![
-            KeyValue::new("tidegate.segment".to_owned(), id.to_string()),
-            KeyValue::new("tidegate.source".to_owned(), entry.source.to_string()),
-            KeyValue::new("tidegate.source_name".to_owned(), entry.source_name.clone()),
-            KeyValue::new("tidegate.schema_version".to_owned(), "2".to_owned()),
-            KeyValue::new(FOOTER_KEY.to_owned(), said),
-        ]));
+        .set_key_value_metadata(Some(said_of(id, entry)?));
     // Texts with an index are those that are searched. LZ4 is read faster than zstd, and takes half as much again.
     let properties = indexes
         .columns()

@@ -41,7 +41,7 @@ use crate::{
     handover,
     memory::{batch_builder::RawCall, call_columns::KnownShape, mem_batch::MemBatch},
     options::StoreOptions,
-    schema::{json_pointer::push_pointer, senders::Senders, shape::Shape},
+    schema::{json_pointer::push_pointer, senders::Senders, shape::Shape, tenant_path::TenantPath},
     segment::handle::{FileRemoval, Segment},
     shred::{limits::ShapeLimits, misfits::Misfits},
     source::{column_ages::ColumnAges, feed::CallFeed},
@@ -167,7 +167,7 @@ impl Source {
         // The catalog may have the schema from before the key changed.
         let tenant = tenant_names(info.tenant.as_ref());
         let shape = Arc::new(known_by(shape, tenant.as_deref()));
-        Source {
+        let source = Source {
             id: info.id,
             deleted: AtomicBool::new(false),
             key,
@@ -188,7 +188,9 @@ impl Source {
             filling: Mutex::default(),
             unflushed,
             room: Notify::new(),
-        }
+        };
+        source.reserve_tenants();
+        source
     }
 
     /// With the ages of its columns as the catalog has them.
@@ -258,6 +260,27 @@ impl Source {
         self.set_shape(&mut shape, Arc::new(known));
     }
 
+    /// By which path the rows of a tenant are put together from now on.
+    pub(crate) fn tenant_path(&self) -> Arc<TenantPath> {
+        Arc::new(TenantPath::of(self.info().tenant.as_ref()))
+    }
+
+    /// Sets whose the rows are. The field of the tenants gets a column with its first value. Only [`sources`] calls it, under
+    /// its lock.
+    pub(crate) fn set_tenant(&self, tenant: Option<SourceTenancy>) -> Arc<SourceInfo> {
+        let info = self.change_info(|info| info.tenant = tenant);
+        self.reserve_tenants();
+        info
+    }
+
+    fn reserve_tenants(&self) {
+        let path = self.tenant_path();
+        // `project` always gets a column.
+        if !path.is_default() {
+            self.reserve([path.names().to_vec()]);
+        }
+    }
+
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
@@ -286,7 +309,7 @@ impl Source {
     /// The schema for columns that are made before their turn. Does not wait for rows that are being shredded.
     pub(crate) fn known_shape(&self) -> KnownShape {
         let shape = Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner));
-        KnownShape { shape, limits: self.caps().clone() }
+        KnownShape { shape, limits: self.caps().clone(), tenant_path: self.tenant_path() }
     }
 
     fn shape(&self) -> MutexGuard<'_, Arc<Shape>> {

@@ -53,7 +53,7 @@ impl Source {
         };
         let caps = self.caps().clone();
         let mut batches = Vec::new();
-        let built = build(&raw, shape, &caps, &mut batches);
+        let built = build(&raw, (shape, &self.tenant_path()), &caps, &mut batches);
         let mut lists = self.lists();
         lists.shredding = 0;
         self.room.notify_waiters();

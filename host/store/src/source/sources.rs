@@ -83,7 +83,7 @@ impl Sources {
     /// Says whose the rows of a source are; `None` if it was deleted meanwhile.
     pub(crate) fn set_tenant(&self, id: Uuid, tenant: Option<SourceTenancy>) -> Option<Arc<SourceInfo>> {
         let entries = self.write();
-        let info = entries.by_id.get(&id)?.change_info(|info| info.tenant = tenant);
+        let info = entries.by_id.get(&id)?.set_tenant(tenant);
         self.count_tenancy();
         Some(info)
     }

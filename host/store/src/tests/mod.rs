@@ -46,8 +46,9 @@ mod scan;
 mod schedules;
 mod schema;
 mod segment_files;
-mod sole_project;
+mod sole_tenant;
 mod sources;
+mod tenant_runs;
 mod tenant_types;
 mod text_search;
 

@@ -46,6 +46,8 @@ struct Names {
     u: Option<&'static str>,
     /// An id in a record, likewise.
     t: Option<&'static str>,
+    /// A text of few values in a record, likewise: by it rows may lie together.
+    m: Option<&'static str>,
     /// A list of integers.
     g: Option<&'static str>,
 }
@@ -60,11 +62,13 @@ const STORED: Names = Names {
     l: "late",
     u: Some("metadata[0].web[0].url"),
     t: Some("metadata[0].trace"),
+    m: Some("metadata[0].team"),
     g: Some("metadata[0].tags"),
 };
 /// With the records as `m`, and those in them as `w`.
-const JOINED: Names = Names { u: Some("w.url"), t: Some("m.trace"), g: Some("m.tags"), ..STORED };
-const NAMED: Names = Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l", u: None, t: None, g: None };
+const JOINED: Names = Names { u: Some("w.url"), t: Some("m.trace"), m: Some("m.team"), g: Some("m.tags"), ..STORED };
+const NAMED: Names =
+    Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l", u: None, t: None, m: None, g: None };
 
 /// A SELECT of the columns `id, ts, p, k, n, s, l`.
 struct Relation {
@@ -136,8 +140,14 @@ impl Make<'_, '_> {
                 let pattern = self.pick(&["503 .*10[.]0[.]77", "rare", "^GET (3|7)$", "[24]$", "(?i)post"]);
                 format!("REGEXP_CONTAINS({}, r'{pattern}')", at.k)
             }
-            4 => format!("{} {} '{}'", at.p, self.pick(&["=", "!="]), self.pick(&["p0", "p1", "p9"])),
-            5 => format!("{} {}IN ('p0', '{}')", at.p, self.pick(&["", "NOT "]), self.pick(&["p2", "p3"])),
+            4 => {
+                let tenant = self.pick(&[Some(at.p), at.m]).unwrap_or(at.p);
+                format!("{tenant} {} '{}'", self.pick(&["=", "!="]), self.pick(&["p0", "p1", "p9", "1"]))
+            }
+            5 => {
+                let tenant = self.pick(&[Some(at.p), at.m]).unwrap_or(at.p);
+                format!("{tenant} {}IN ('p0', '{}')", self.pick(&["", "NOT "]), self.pick(&["p2", "p3"]))
+            }
             6 => format!("{} {} {}", at.n, self.pick(&[">", "<=", "="]), self.pick(&[20, 21, 33, 43])),
             7 => format!("{} {} {}", at.s, self.pick(&["=", ">=", "<"]), self.pick(&[200, 404, 500])),
             8 => format!("{} IS {}NULL", self.pick(&[at.n, at.s, at.l, at.p]), self.pick(&["", "NOT "])),

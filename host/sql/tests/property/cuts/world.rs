@@ -1,7 +1,8 @@
 //! Rows, cut at random into segments, row groups and memory; and the same rows as one batch.
 //!
 //! What depends on the cut is all that a scan may rely on: which times a segment spans, whether
-//! these overlap or touch, where a row group ends, which columns a segment lacks.
+//! these overlap or touch, where a row group ends, which columns a segment lacks, by which path its
+//! rows lie together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -95,7 +96,13 @@ struct Layout {
     run_rows: usize,
     /// After how many parts segments are merged, and the rows of a full one.
     merge: Option<(usize, usize)>,
+    /// The tenant key of the source, from which part on.
+    keys: Vec<(usize, Option<&'static str>)>,
 }
+
+/// What may be the tenant key of the source.
+const KEYS: [Option<&str>; 5] =
+    [None, Some("metadata.team"), Some("metadata.team"), Some("metadata.trace"), Some("metadata.o.x")];
 
 impl World {
     pub(super) async fn new(tape: &mut Tape<'_>) -> Self {
@@ -106,6 +113,7 @@ impl World {
         let run_rows = tape.pick(&[1, 4, 30, 10_000]).max(per_part / 40);
         // After how many segments everything is merged, and how large a merged segment may be.
         let merge = (tape.below(2) == 0).then(|| (1 + tape.below(segments), tape.pick(&[50, 400, 100_000])));
+        let keys = vec![(0, tape.pick(&KEYS)), (tape.below(segments + memory), tape.pick(&KEYS))];
         let times = tape.pick(&[
             Times::After,
             Times::After,
@@ -127,7 +135,7 @@ impl World {
         let shown = format!(
             "{segments} segments and {memory} batches in memory, up to {per_part} rows each, {row_group_rows} rows a \
              row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}, UUIDs {uuids_in}, \
-             lists of {listed:?}, several records {several}"
+             lists of {listed:?}, several records {several}, tenant keys {keys:?}"
         );
         let mut number = 0;
         let parts = (0..segments + memory).map(|part| {
@@ -154,7 +162,7 @@ impl World {
         if let (Some(listed), Some(row)) = (listed, parts.last_mut().and_then(|rows| rows.last_mut())) {
             row[listed] = json!("p1");
         }
-        Self::of(parts, segments, Layout { row_group_rows, run_rows, merge }, shown).await
+        Self::of(parts, segments, Layout { row_group_rows, run_rows, merge, keys }, shown).await
     }
 
     /// Rows one second apart, 20 in each of so many segments and batches in memory, 4 in a row group.
@@ -175,7 +183,7 @@ impl World {
         };
         let parts =
             (0..(segments + memory) as i64).map(|part| (part * 20..part * 20 + 20).map(row).collect()).collect();
-        let layout = Layout { row_group_rows: 4, run_rows: 10_000, merge: None };
+        let layout = Layout { row_group_rows: 4, run_rows: 10_000, merge: None, keys: Vec::new() };
         Self::of(parts, segments, layout, format!("{segments} segments and {memory} batches of 20 rows")).await
     }
 
@@ -204,6 +212,10 @@ impl World {
         let mut all = Vec::new();
         for (part, rows) in parts.into_iter().enumerate() {
             all.extend(rows.iter().cloned());
+            for (_, key) in layout.keys.iter().filter(|(from, _)| *from == part) {
+                let tenant = key.map(|path| serde_json::from_value(json!({"key": path})).unwrap());
+                cut.set_tenant(cut.source("t").unwrap().id, tenant).unwrap();
+            }
             cut.ingest("t", rows).await.unwrap();
             if part < segments {
                 cut.flush().await.unwrap();
@@ -356,6 +368,12 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, kinds: Kinds) -> Json {
             0..=3 => {}
             _ => row["metadata"]["trace"] = json!(id(number, uuids)),
         }
+        match tape.below(16) {
+            0 if mixed => row["metadata"]["team"] = json!(1),
+            1 if mixed => row["metadata"]["team"] = json!(["p1"]),
+            0 => {}
+            _ => row["metadata"]["team"] = json!(format!("p{}", tape.below(4))),
+        }
     }
     if late {
         // The longer ones lie in a buffer, beside their lengths.
@@ -369,8 +387,7 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, kinds: Kinds) -> Json {
         row["late"] = json!("a");
         row["n"] = json!(1);
         row["z"] = json!(0.5);
-        row["metadata"] =
-            json!({"status": 200, "o": {"x": 1}, "tags": [1, 2], "web": {"url": "GET 1"}, "trace": id(0, uuids)});
+        row["metadata"] = json!({"status": 200, "o": {"x": 1}, "tags": [1, 2], "web": {"url": "GET 1"}, "trace": id(0, uuids), "team": "p1"});
     }
     if let Some(listed) = listed.filter(|_| number == 0 || tape.below(8) == 0) {
         row[listed] = json!(["p1"]);

@@ -2,7 +2,10 @@
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
-use datafusion::arrow::{array::RecordBatch, datatypes::SchemaRef};
+use datafusion::arrow::{
+    array::{AsArray, RecordBatch},
+    datatypes::{DataType, SchemaRef},
+};
 use parquet::{
     arrow::{
         ProjectionMask,
@@ -15,10 +18,14 @@ use parquet::{
 use uuid::Uuid;
 
 use crate::{
-    arrays::packed_uuids::packed_paths,
+    arrays::{column_path::column_at, packed_uuids::packed_paths, schema_evolution::adapt},
     error::{Result, StoreError},
-    field_names::{PLACE, TIMESTAMP},
-    memory::mem_batch::{conform, times},
+    field_names::{OVERFLOW, PLACE, TIMESTAMP},
+    memory::{
+        mem_batch::{conform, times},
+        tenant_column::{TenantColumn, TenantField},
+    },
+    schema::tenant_path::TenantPath,
     segment::{cluster::ClusterKeys, footer, footer_entry::RowPlaces, handle::Segment, run::Run},
 };
 
@@ -137,7 +144,8 @@ impl Input {
         each.saturating_mul(live as u64)
     }
 
-    fn reader(&self, groups: Vec<usize>, columns: Option<&[&str]>) -> Result<ParquetRecordBatchReader> {
+    /// A reader of the leaves whose path is one of `columns`; of all if there is none.
+    fn reader(&self, groups: Vec<usize>, columns: Option<&[&[String]]>) -> Result<ParquetRecordBatchReader> {
         let (id, path) = (&self.segment.id, &self.path);
         let file = File::open(path).map_err(StoreError::io(format!("reading segment {}", path.display())))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
@@ -145,7 +153,9 @@ impl Input {
             .with_row_groups(groups);
         let builder = match columns {
             Some(columns) => {
-                let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
+                let schema = builder.parquet_schema();
+                let is_read = |leaf: &usize| columns.contains(&schema.column(*leaf).path().parts());
+                let mask = ProjectionMask::leaves(schema, (0..schema.num_columns()).filter(is_read));
                 builder.with_projection(mask)
             }
             None => builder,
@@ -153,12 +163,30 @@ impl Input {
         builder.build().map_err(|source| StoreError::Parquet { segment: *id, source })
     }
 
-    /// Adds the keys of all rows, in their order.
-    pub(crate) fn add_keys(&self, keys: &mut ClusterKeys) -> Result<()> {
+    /// Adds the keys of all rows, in their order. `path` is that of their tenants in the merged segment, whatever it is in this
+    /// one.
+    pub(crate) fn add_keys(&self, keys: &mut ClusterKeys, path: &TenantPath) -> Result<()> {
         let all = (0..self.metadata.metadata().num_row_groups()).collect();
-        for batch in self.reader(all, Some(&[TIMESTAMP, "project"]))? {
+        let (time, overflow) = ([TIMESTAMP.to_owned()], [OVERFLOW.to_owned()]);
+        let field = TenantField::of(self.metadata.schema(), path);
+        let columns: &[&[String]] = match field {
+            TenantField::Text => &[&time, path.names()],
+            TenantField::Missing if !path.is_default() => &[&time, &overflow],
+            TenantField::Missing | TenantField::Unknown => &[&time],
+        };
+        for batch in self.reader(all, Some(columns))? {
             let batch = batch?;
-            keys.add(times(&batch), batch.column_by_name("project"));
+            match field {
+                TenantField::Text => {
+                    // They may be packed.
+                    let texts = column_at(&batch, path.names()).map(|column| adapt(column, &DataType::Utf8View));
+                    let texts = texts.transpose().map_err(|error| StoreError::corrupt("the tenants of rows", error))?;
+                    let texts = texts.as_ref().and_then(|column| column.as_string_view_opt());
+                    keys.add(times(&batch), texts.map_or(TenantColumn::Unknown, TenantColumn::Texts));
+                }
+                TenantField::Missing => keys.add(times(&batch), TenantColumn::without_column(&batch, path)),
+                TenantField::Unknown => keys.add(times(&batch), TenantColumn::Unknown),
+            }
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use crate::{
         handle::Segment,
         packed_columns::schema_of_inputs,
         text_indexes::TextIndexes,
-        writer::{CHUNK_ROWS, SegmentFile},
+        writer::{CHUNK_ROWS, SegmentFile, plain_texts},
     },
 };
 
@@ -49,7 +49,7 @@ pub(crate) fn merge(
     let mut starts = Vec::new();
     for input in &inputs {
         starts.push(keys.rows());
-        input.add_keys(&mut keys)?;
+        input.add_keys(&mut keys, origin.tenant_path)?;
         pause()?;
     }
     let rows = keys.rows();
@@ -68,6 +68,7 @@ pub(crate) fn merge(
         max_time: runs.iter().map(|run| run.max_time).max().unwrap_or(0),
         projects: None,
         runs: Some(runs.clone()),
+        tenant_path: origin.tenant_path.clone(),
         created_at: merged.iter().map(|segment| segment.created_at).max().unwrap_or(0),
         first_seq: seqs().map(|(first, _)| first).min().unwrap_or(0),
         last_seq: seqs().map(|(_, last)| last).max().unwrap_or(0),
@@ -78,7 +79,7 @@ pub(crate) fn merge(
     let indexes = TextIndexes::new(rows, origin.texts, options);
     let encodings = ColumnEncodings::of_files(inputs.iter().map(Input::footer));
     let known: Vec<_> = inputs.iter().map(|input| (input.schema(), input.footer())).collect();
-    let schema = schema_of_inputs(&joined, &known, &indexes.columns().collect::<Vec<_>>());
+    let schema = schema_of_inputs(&joined, &known, &plain_texts(&indexes, origin.tenant_path));
     let mut file =
         SegmentFile::create(folder, Uuid::new_v4(), entry, Arc::clone(&schema), indexes, &encodings, options)?;
     let mut rows = Rows { inputs, starts, schema };

@@ -45,6 +45,7 @@ use crate::{
     objects::copies::ObjectCopies,
     options::StoreOptions,
     recovery::quarantine::{self, SetAside},
+    schema::tenant_path::TenantPath,
     segment::{
         catalog_rows, footer,
         footer_entry::Origin,
@@ -140,9 +141,9 @@ struct CompactThread {
     copies: Option<Arc<ObjectCopies>>,
     options: StoreOptions,
     signals: Arc<Signals>,
-    /// The segments of sources in which nothing was to be done. They are not held: their files must be deleted as soon as
+    /// The segments of sources in which nothing was to be done, with the path by which they were to be clustered. They are not held: their files must be deleted as soon as
     /// they are dropped, however long the thread works on another source.
-    settled: HashMap<Uuid, Weak<Vec<Arc<Segment>>>>,
+    settled: HashMap<Uuid, (Weak<Vec<Arc<Segment>>>, Arc<TenantPath>)>,
     /// Segments that cannot be merged: their rows are too large, or an attempt found them unreadable.
     refused: HashSet<Uuid>,
 }
@@ -204,9 +205,11 @@ impl CompactThread {
     fn compact_source(&mut self, source: &Arc<Source>, pace: Pace) -> Result<bool> {
         // A segment that cannot be registered would only fill the disk.
         self.writer.check()?;
-        let segments = source.segments();
-        let is_settled =
-            self.settled.get(&source.id).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&segments)));
+        let (segments, tenant_path) = (source.segments(), source.tenant_path());
+        let is_settled = self
+            .settled
+            .get(&source.id)
+            .is_some_and(|(known, path)| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&segments)) && *path == tenant_path);
         if source.is_deleted() || (is_settled && pace == Pace::Background) {
             return Ok(false);
         }
@@ -215,13 +218,13 @@ impl CompactThread {
             limits = limits.at_once();
         }
         let may_merge = |segment: &Segment| !self.refused.contains(&segment.id);
-        let found = select(&neighbours(&segments, may_merge, &[]), &limits);
+        let found = select(&neighbours(&segments, may_merge, &[]), &limits, &tenant_path);
         let found = match found {
-            Some(_) => select(&neighbours(&segments, may_merge, &self.barriers(source)?), &limits),
+            Some(_) => select(&neighbours(&segments, may_merge, &self.barriers(source)?), &limits, &tenant_path),
             None => None,
         };
         let Some(found) = found else {
-            self.settled.insert(source.id, Arc::downgrade(&segments));
+            self.settled.insert(source.id, (Arc::downgrade(&segments), tenant_path));
             return Ok(false);
         };
         self.writer.counters().merging(found.len());
@@ -253,8 +256,15 @@ impl CompactThread {
         let folder = paths::source_folder(&self.data, source.id);
         let (info, shape) = (source.info(), source.current_shape());
         let texts = source.indexed_texts();
-        let origin =
-            Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape, texts: &texts };
+        let tenant_path = source.tenant_path();
+        let origin = Origin {
+            catalog: self.catalog,
+            source: source.id,
+            name: &info.name,
+            shape: &shape,
+            tenant_path: &tenant_path,
+            texts: &texts,
+        };
         let mut work = Work { signals: &self.signals, percent: self.options.compaction_percent, pace, began };
         let merged = merge(segments, &folder, origin, &self.options, &mut || {
             source.check()?;

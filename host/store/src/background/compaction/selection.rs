@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{options::StoreOptions, segment::handle::Segment, source_info::Retention};
+use crate::{options::StoreOptions, schema::tenant_path::TenantPath, segment::handle::Segment, source_info::Retention};
 
 /// Tiers below the largest. Each is eight times as large as the one before.
 const SMALL_TIERS: u32 = 3;
@@ -36,7 +36,7 @@ pub(crate) struct MergeLimits {
     first_tier: u32,
     /// The largest difference between the ages of two segments, in microseconds.
     pub(crate) age: i64,
-    /// A segment without runs that has so many rows is written again with runs.
+    /// A segment without runs by the path in force that has so many rows is written again with them.
     pub(crate) recluster_rows: usize,
 }
 
@@ -109,13 +109,18 @@ pub(crate) fn neighbours(
     out
 }
 
-/// The segments to merge next, oldest first; `None` if nothing is to be done.
-pub(crate) fn select(groups: &[Neighbours], limits: &MergeLimits) -> Option<Vec<Arc<Segment>>> {
-    let unclustered = groups
-        .iter()
-        .flat_map(|group| &group.0)
-        .find(|segment| !segment.has_runs && segment.rows >= limits.recluster_rows);
-    if let Some(segment) = unclustered {
+/// The segments to merge next, oldest first; `None` if nothing is to be done. `tenant_path` is the path by which segments are
+/// clustered now.
+pub(crate) fn select(
+    groups: &[Neighbours],
+    limits: &MergeLimits,
+    tenant_path: &TenantPath,
+) -> Option<Vec<Arc<Segment>>> {
+    let is_unclustered = |segment: &&Arc<Segment>| {
+        let is_clustered = segment.has_runs && segment.tenant_path == *tenant_path;
+        !is_clustered && segment.rows >= limits.recluster_rows
+    };
+    if let Some(segment) = groups.iter().flat_map(|group| &group.0).find(is_unclustered) {
         return Some(vec![Arc::clone(segment)]);
     }
     (limits.first_tier..SMALL_TIERS).find_map(|tier| {

@@ -43,11 +43,11 @@ fn rows() -> MemoryScan {
         (OVERFLOW, texts([r#"{"/metadata/late":1}"#, "?", r#"{"/metadata/late":2}"#, "?"])),
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let batch = Arc::new(MemBatch::new(batch, 100, (1, 1)));
+    let batch = Arc::new(MemBatch::new(batch, 100, (1, 1), &Arc::default()));
     let table = shape.schema();
     let time = Arc::new(Column::new_with_schema("timestamp", &table).unwrap());
     let order = LexOrdering::new([PhysicalSortExpr::new(time, SortOptions::default().desc())]).unwrap();
-    let origin = Origin { source: "logs".into(), shape };
+    let origin = Origin { source: "logs".into(), shape, tenant_path: Arc::default() };
     MemoryScan::new(vec![vec![batch]], origin, table, None, order, None).unwrap()
 }
 
