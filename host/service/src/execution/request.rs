@@ -110,7 +110,7 @@ pub fn check_request(
     let arguments: Arguments = manifest.check_arguments(&values)?;
     let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
     drop(manifest);
-    let tenant = Tenant::Token(access.identity);
+    let tenant = access.tenant();
     let limits = limits_of(limits, &endpoint, access);
     let pinned = access.pinned.clone();
     Ok(QueryRequest { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits, tenant })
@@ -174,6 +174,12 @@ impl UsedParameters {
 /// [`Code::Forbidden`].
 pub fn redaction(endpoint: &Endpoint, access: &Access, wants: Option<bool>) -> Result<bool, Failure> {
     let own = endpoint.manifest.settings.redact_pii;
+    if access.is_redacted() && wants != Some(true) {
+        if wants.is_none() {
+            return Ok(true);
+        }
+        return Err(Failure::new(Code::Forbidden, "the access token redacts personal data, which cannot be turned off"));
+    }
     let Some(wants) = wants else { return Ok(own) };
     if own && !wants && !access.is_private() {
         let message = "the endpoint redacts personal data; only a private token may turn that off";

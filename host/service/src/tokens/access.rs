@@ -7,6 +7,7 @@ use tidegate_model::{Errors, LimitSet};
 use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
+use super::issued::Issued;
 use super::last_use::LastUse;
 use super::scopes::Scopes;
 use crate::tenant::Identity;
@@ -18,7 +19,7 @@ pub struct Access {
     pub id: Option<Uuid>,
     /// The name that is recorded as the author of endpoint versions: the token's description, or its id.
     pub who: String,
-    /// The SHA-256 of the token.
+    /// The SHA-256 of the token; of a token of an issuer that of the issuer and the subject.
     pub identity: Identity,
     pub(super) scopes: Scopes,
     /// Parameter values that the token pins. A caller with this token cannot choose others.
@@ -30,6 +31,8 @@ pub struct Access {
     pub(super) expires_at: Option<i64>,
     /// When the token was last used.
     pub(super) uses: Arc<LastUse>,
+    /// What only a token of an issuer has.
+    pub(super) issued: Option<Issued>,
 }
 
 impl Access {

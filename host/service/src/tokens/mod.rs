@@ -5,6 +5,7 @@
 //! changed the tokens.
 
 mod access;
+mod issued;
 mod last_use;
 mod new_token;
 mod scopes;
@@ -23,6 +24,7 @@ use scopes::Scopes;
 use secret::hash;
 
 pub use access::Access;
+pub(crate) use issued::IssuedAccess;
 pub use new_token::NewToken;
 pub(crate) use secret::artefact_key;
 pub use secret::{generate_alert_secret, generate_token};
@@ -56,6 +58,8 @@ pub struct Tokens {
     /// The tokens of the environment.
     fixed: TokenMap,
     known: RwLock<TokenMap>,
+    /// The parameters that the rules of issuers pin.
+    pinned_by_rules: Vec<String>,
     /// The change counter of the catalog at the time when `known` was read. The lock is held during each change, so
     /// that an older state never replaces a newer one.
     generation: Mutex<u64>,
@@ -84,7 +88,9 @@ impl Tokens {
                 fixed.insert(identity, Arc::new(access));
             }
         }
-        let tokens = Self { fixed, known: RwLock::default(), generation: Mutex::new(0) };
+        let rules = options.issuers.iter().flat_map(|issuer| &issuer.rules);
+        let pinned_by_rules = rules.flat_map(|rule| rule.pin.keys().cloned()).collect();
+        let tokens = Self { fixed, known: RwLock::default(), pinned_by_rules, generation: Mutex::new(0) };
         tokens.read(catalog, &mut tokens.generation.lock().unwrap_or_else(PoisonError::into_inner))?;
         Ok(tokens)
     }
@@ -140,14 +146,20 @@ impl Tokens {
         Ok(Some(tokens))
     }
 
-    /// Whether any token pins a parameter.
+    /// Whether any token pins a parameter, or the rule of an issuer does.
     pub(crate) fn fix(&self, parameter: &str) -> bool {
+        if self.pinned_by_rules.iter().any(|name| name.eq_ignore_ascii_case(parameter)) {
+            return true;
+        }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.values().any(|access| access.pinned.keys().any(|name| name.eq_ignore_ascii_case(parameter)))
     }
 
     /// Whether the rights of a token are still these at `now` (microseconds).
     pub(crate) fn holds(&self, access: &Access, now: i64) -> bool {
+        if access.is_issued() {
+            return access.expires_at.is_some_and(|expiry| now < expiry);
+        }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let is_in_time = |known: &&Arc<Access>| known.expires_at.is_none_or(|expiry| now < expiry);
         known.get(&access.identity).filter(is_in_time).is_some_and(|known| known.allows_as(access))
