@@ -32,6 +32,7 @@ function provider(issuer, keys, algorithm) {
         grant_types: ["client_credentials"],
         redirect_uris: [],
         response_types: [],
+        id_token_signed_response_alg: algorithm,
       },
     ],
     scopes: ["logs:read"],
@@ -97,12 +98,13 @@ pin = { project = "/org/project" }
 `,
 );
 const log = join(folder, "service.log");
+writeFileSync(log, "");
 const server = spawn(
   program,
   ["serve", "--listen", "127.0.0.1:0", "--data-dir", join(folder, "data"), "--config", join(folder, "tidegate.toml")],
   { env: { PATH: process.env.PATH, TIDEGATE_PRIVATE_ACCESS_TOKEN: PRIVATE }, stdio: ["ignore", "pipe", "pipe"] },
 );
-const file = createWriteStream(log);
+const file = createWriteStream(log, { flags: "a" });
 server.stdout.pipe(file);
 server.stderr.pipe(file);
 

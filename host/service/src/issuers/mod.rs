@@ -41,6 +41,9 @@ use refusal::Refusal;
 const KEPT_FOR: i64 = 5 * 60 * 1_000_000;
 /// The memory for rights that are kept, in bytes: about 64 Ki tokens.
 const KEPT_BYTES: u64 = 64 << 20;
+/// How long it is slept before it is looked whether keys are due.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(500);
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 /// What a token's rights take beside their texts.
 const KEPT_BASE: usize = 768;
 
@@ -227,9 +230,12 @@ async fn keep(issuers: Weak<Issuers>, place: usize) {
         let Some(keyring) = issuers.upgrade().and_then(|all| Some(Arc::clone(&all.list.get(place)?.keyring))) else {
             return;
         };
-        keyring.refresh().await;
-        let pause = keyring.until_due();
+        if keyring.until_due().is_zero() {
+            keyring.refresh().await;
+        }
+        // Not until they are due: a token may have them read, and then they are due at another time.
+        let pause = keyring.until_due().clamp(SHORTEST_SLEEP, LONGEST_SLEEP);
         drop(keyring);
-        tokio::time::sleep(pause.max(Duration::from_millis(500))).await;
+        tokio::time::sleep(pause).await;
     }
 }
