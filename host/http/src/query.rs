@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use tidegate_model::{Code, Failure};
+use tidegate_service::Service;
 use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
 use tidegate_service::execution::{
@@ -18,7 +19,6 @@ use tidegate_service::follow::{FollowRequest, whole_table};
 use tidegate_service::rate::RequestClass;
 use tidegate_service::registry::Endpoint;
 use tidegate_service::tokens::Access;
-use tidegate_service::Service;
 use tidegate_sql::StatementCost;
 
 use crate::accept::take_format;

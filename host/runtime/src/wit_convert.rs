@@ -80,11 +80,9 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         Code::LimitExceeded => exhausted(quota_of(failure), message),
         Code::Timeout => exhausted(wit::Quota::WallClock, message),
         Code::Overloaded | Code::TooManyRequests => exhausted(wit::Quota::Concurrency, message),
-        Code::DataUnavailable
-        | Code::DataDamaged
-        | Code::StorageFull
-        | Code::Unconfirmed
-        | Code::IssuerUnavailable => wit::Failure::Unavailable(message),
+        Code::DataUnavailable | Code::DataDamaged | Code::StorageFull | Code::Unconfirmed | Code::IssuerUnavailable => {
+            wit::Failure::Unavailable(message)
+        }
         Code::InvalidBody
         | Code::Refused
         | Code::NotFound

@@ -176,7 +176,8 @@ fn claims_become_scopes_pins_and_limits() {
     let (issuer, signer) = (Issuer::start(), Signer::new("k1"));
     issuer.publish(&[&signer]);
     let (server, _own) = start(&issuer);
-    let events: Vec<Value> = [("a", "p1"), ("b", "p2"), ("c", "p1"), ("d", "p1")].map(|(id, of)| of_project(id, of)).into();
+    let events: Vec<Value> =
+        [("a", "p1"), ("b", "p2"), ("c", "p1"), ("d", "p1")].map(|(id, of)| of_project(id, of)).into();
     server.send(EDGE, &json!(events));
     let token = signer.sign(&issuer.claims(600));
     // The project need not be sent, another one cannot be, and of three rows there are two.
@@ -188,7 +189,9 @@ fn claims_become_scopes_pins_and_limits() {
     assert_eq!(by_key.rows().len(), 2);
     // It may do nothing else.
     let bearer = format!("Bearer {token}");
-    for (method, path) in [("GET", "/api/sources"), ("GET", "/api/endpoints/query/usage.api-counts"), ("GET", "/api/access-tokens")] {
+    for (method, path) in
+        [("GET", "/api/sources"), ("GET", "/api/endpoints/query/usage.api-counts"), ("GET", "/api/access-tokens")]
+    {
         assert_eq!(server.call(method, path, &[("authorization", &bearer)], b"").status, 403, "{path}");
     }
     let sent = server.call("POST", "/api/logs?source_name=cloudflare.logs.prod", &[("authorization", &bearer)], b"{}");
@@ -199,7 +202,11 @@ fn claims_become_scopes_pins_and_limits() {
     assert_eq!((&current["pinned"], &current["limits"]["rows"]), (&json!({"project": "p1"}), &json!("2")), "{current}");
     assert!(current["expires_at"].is_string() && current["id"].is_null(), "{current}");
     // A missing claim is no missing pin, and a token that no rule matches may do nothing.
-    for (change, words) in [(json!({"org": {}}), "project"), (json!({"org": {"project": ""}}), "project"), (json!({"roles": []}), "no rule")] {
+    for (change, words) in [
+        (json!({"org": {}}), "project"),
+        (json!({"org": {"project": ""}}), "project"),
+        (json!({"roles": []}), "no rule"),
+    ] {
         let mut claims = issuer.claims(600);
         claims.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         ask(&server, &signer.sign(&claims), &[("project", "p1")]).refused(403, "forbidden", &[words]);
@@ -215,7 +222,10 @@ fn claims_become_scopes_pins_and_limits() {
     assert!(versions.to_string().contains("main:user-1"), "{versions}");
     // The log has what stands for the subject, and never the token.
     let log = server.log();
-    assert!(log.contains("main:") && !log.contains(&token) && !log.contains(token.rsplit('.').next().unwrap()), "{log}");
+    assert!(
+        log.contains("main:") && !log.contains(&token) && !log.contains(token.rsplit('.').next().unwrap()),
+        "{log}"
+    );
 }
 
 #[test]
@@ -373,7 +383,10 @@ fn a_configuration_that_would_let_anybody_in_does_not_start() {
         command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&config);
         command.arg("--data-dir").arg(own.path().join("data")).args(print.then_some("--print-config"));
         let output = command.output().unwrap();
-        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
     };
     let (fine, printed) = run(&good, true);
     assert!(fine, "{printed}");

@@ -16,9 +16,9 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tidegate_model::{Code, Failure};
+use tidegate_service::Service;
 use tidegate_service::answer::TenantMemory;
 use tidegate_service::tokens::Access;
-use tidegate_service::Service;
 
 use crate::auth::authenticate;
 use crate::failure::Refusal;

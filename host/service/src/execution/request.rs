@@ -178,7 +178,10 @@ pub fn redaction(endpoint: &Endpoint, access: &Access, wants: Option<bool>) -> R
         if wants.is_none() {
             return Ok(true);
         }
-        return Err(Failure::new(Code::Forbidden, "the access token redacts personal data, which cannot be turned off"));
+        return Err(Failure::new(
+            Code::Forbidden,
+            "the access token redacts personal data, which cannot be turned off",
+        ));
     }
     let Some(wants) = wants else { return Ok(own) };
     if own && !wants && !access.is_private() {

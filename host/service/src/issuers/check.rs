@@ -51,13 +51,17 @@ fn check_issuer(issuer: &IssuerOptions) -> Result<(), String> {
         return fail("algorithms is empty: no token could be checked");
     }
     if secrets > 0 && secrets < issuer.algorithms.len() {
-        return fail("algorithms has HS256, HS384 or HS512 beside those of public keys: a public key would be a secret");
+        return fail(
+            "algorithms has HS256, HS384 or HS512 beside those of public keys: a public key would be a secret",
+        );
     }
     let cannot = |what: &str, error: &dyn std::fmt::Display| format!("{what} cannot be used: {error}");
     match &issuer.keys {
         None => return fail("keys is missing: { url = \"https://...\" }, { file = \"...\" } or { discover = true }"),
         Some(KeysFrom::File(_)) => {}
-        Some(_) if secrets > 0 => return fail("HS256, HS384 and HS512 need keys = { file = \"...\" }: a secret at an address is none"),
+        Some(_) if secrets > 0 => {
+            return fail("HS256, HS384 and HS512 need keys = { file = \"...\" }: a secret at an address is none");
+        }
         Some(KeysFrom::Url(url)) => {
             Address::read(url).map_err(|error| cannot("the url of keys", &error))?;
         }
@@ -95,7 +99,10 @@ fn check_rule(issuer: &IssuerOptions, rule: &RuleOptions) -> Result<(), String> 
     let token = NewToken { pinned, limits: rule.limits.clone(), ..NewToken::new(&rule.scopes) };
     token.validate(0).map_err(|failure| failure.message)?;
     if token.is_private() && !issuer.allow_private {
-        return Err("it gives the scope private, which manages everything: allow_private = true at the issuer allows that".to_owned());
+        return Err(
+            "it gives the scope private, which manages everything: allow_private = true at the issuer allows that"
+                .to_owned(),
+        );
     }
     if token.is_private() && rule.redact {
         return Err("redact protects nothing from a private token, which may change endpoints".to_owned());

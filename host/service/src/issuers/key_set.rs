@@ -57,9 +57,8 @@ impl KeySet {
     /// # Errors
     /// None fits, or several do. A token without the name of a key has one only where there is no choice.
     pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<&Key, Refusal> {
-        let is_meant = |key: &&Key| {
-            key.algorithms.contains(&algorithm) && kid.is_none_or(|kid| key.kid.as_deref() == Some(kid))
-        };
+        let is_meant =
+            |key: &&Key| key.algorithms.contains(&algorithm) && kid.is_none_or(|kid| key.kid.as_deref() == Some(kid));
         let mut fitting = self.0.iter().filter(is_meant);
         match (fitting.next(), fitting.next()) {
             (None, _) => Err(Refusal::UnknownKey),

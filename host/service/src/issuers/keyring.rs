@@ -172,7 +172,8 @@ mod tests {
     use super::super::algorithm::Algorithm;
     use super::*;
 
-    const KEYS: &[u8] = br#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}"#;
+    const KEYS: &[u8] =
+        br#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}"#;
 
     fn keys() -> Fetched {
         let keys = KeySet::read(KEYS, &[Algorithm::EdDsa], "test").unwrap();
@@ -224,7 +225,9 @@ mod tests {
         let later = |seconds: u64| keyring.later.fetch_add(seconds, Ordering::Relaxed);
         assert_eq!(keyring.keys().err(), Some(Refusal::NoKeys));
         keyring.refresh().await;
-        let is_soon = |due: u64| keyring.until_due() > Duration::from_secs(due - 20) && keyring.until_due() <= Duration::from_secs(due);
+        let is_soon = |due: u64| {
+            keyring.until_due() > Duration::from_secs(due - 20) && keyring.until_due() <= Duration::from_secs(due)
+        };
         assert!(!keyring.is_failing() && is_soon(600));
         fails.store(1, Ordering::Relaxed);
         later(600);

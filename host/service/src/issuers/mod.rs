@@ -75,10 +75,8 @@ struct Kept {
 impl Issuers {
     /// The issuers of a configuration that was checked. Their keys are not read yet.
     pub(crate) fn new(options: &[IssuerOptions]) -> Arc<Self> {
-        let issuer = |options: &IssuerOptions| Issuer {
-            options: options.clone(),
-            keyring: Arc::new(Keyring::new(options)),
-        };
+        let issuer =
+            |options: &IssuerOptions| Issuer { options: options.clone(), keyring: Arc::new(Keyring::new(options)) };
         let weight = |_: &[u8; 32], kept: &Kept| u32::try_from(kept.access.bytes() + KEPT_BASE).unwrap_or(u32::MAX);
         let kept = Cache::builder().max_capacity(KEPT_BYTES).weigher(weight).build();
         Arc::new(Self { list: options.iter().map(issuer).collect(), kept })

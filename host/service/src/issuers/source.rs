@@ -49,7 +49,9 @@ pub(super) enum SourceError {
     OtherIssuer,
     #[error("the jwks_uri of the discovery document cannot be used: {0}")]
     Address(#[from] NoAddress),
-    #[error("the jwks_uri of the discovery document is on another host; name it: keys = {{ discover = true, host = \"...\" }}")]
+    #[error(
+        "the jwks_uri of the discovery document is on another host; name it: keys = {{ discover = true, host = \"...\" }}"
+    )]
     OtherHost,
     #[error("the key set cannot be used: {0}")]
     KeySet(#[from] NoKeySet),

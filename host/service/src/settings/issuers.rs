@@ -42,7 +42,10 @@ const KEYS: &str = "where its keys are: { url = \"https://...\" }, { file = \"..
 
 /// What stands in a rule beside its plain settings.
 const WITHIN_RULE: [(&str, &str); 3] = [
-    ("when", "JSON pointers into the claims, and what must stand there or be in the list there; a list of values means any"),
+    (
+        "when",
+        "JSON pointers into the claims, and what must stand there or be in the list there; a list of values means any",
+    ),
     ("pin", "parameters, and JSON pointers to the claims that give their values; a token without the claim is refused"),
     ("limits", "what one request may use, where that is less than the server's limits, as under [limits]"),
 ];

@@ -118,7 +118,8 @@ mod tests {
     fn access(issuer: &str, subject: &str, project: &str) -> Access {
         let pinned = BTreeMap::from([("project".to_owned(), project.to_owned())]);
         let limits = LimitSet::new();
-        IssuedAccess { name: "n", issuer, subject, scopes: "query", pinned, limits, redact: false, expires_at: 1 }.access()
+        IssuedAccess { name: "n", issuer, subject, scopes: "query", pinned, limits, redact: false, expires_at: 1 }
+            .access()
     }
 
     #[test]

@@ -113,5 +113,11 @@ fn a_pin_is_one_value_or_the_token_is_refused() {
     assert_eq!(applied(&[rule("r", &[], &[("p", "")])], json!({"p": "x"})), "refused by r");
     assert_eq!(applied(&[rule("r", &[], &[("p", "/")])], json!({"": "x"})), "r");
     assert_eq!(applied(&[rule("r", &[], &[("p", "/a~0b")])], json!({"a~b": "x"})), "r");
-    assert_eq!(applied(&[rule("r", &[], &[("p", "/https:~1~1x.example.com~1org")])], json!({"https://x.example.com/org": "x"})), "r");
+    assert_eq!(
+        applied(
+            &[rule("r", &[], &[("p", "/https:~1~1x.example.com~1org")])],
+            json!({"https://x.example.com/org": "x"})
+        ),
+        "r"
+    );
 }

@@ -22,7 +22,8 @@ async fn every_trap_is_refused_with_one_word() {
     let unsigned = |header: &str, signature: &str| format!("{}.{}.{signature}", b64(header), b64(&good));
     let public = bytes(signer.es("k1")["x"].as_str().unwrap());
     let twice = good.replacen('{', &format!("{{\"sub\":\"admin\",\"iss\":\"{ISSUER}\","), 1);
-    let nested = format!("{},\"deep\":{}{}}}", good.trim_end_matches('}').to_owned() + "}", "[".repeat(17), "]".repeat(17));
+    let nested =
+        format!("{},\"deep\":{}{}}}", good.trim_end_matches('}').to_owned() + "}", "[".repeat(17), "]".repeat(17));
     let rows: Vec<(&str, String, &str)> = vec![
         ("good", header(HEADER), "good"),
         ("good: another algorithm, by its key", header(r#"{"alg":"EdDSA","kid":"k2"}"#), "good"),
@@ -39,11 +40,19 @@ async fn every_trap_is_refused_with_one_word() {
         ("HS256 without a kid", with_secret(r#"{"alg":"HS256"}"#, &good, &public), "key"),
         ("the algorithm of another key", header(r#"{"alg":"EdDSA","kid":"k1"}"#), "key"),
         ("an algorithm that is not allowed", header(r#"{"alg":"ES384","kid":"k1"}"#), "key"),
-        ("a known one that is not allowed, of a key that could", unsigned(r#"{"alg":"RS512","kid":"rsa"}"#, "AAAA"), "key"),
+        (
+            "a known one that is not allowed, of a key that could",
+            unsigned(r#"{"alg":"RS512","kid":"rsa"}"#, "AAAA"),
+            "key",
+        ),
         // Keys in the header.
         ("jku", header(r#"{"alg":"ES256","kid":"k1","jku":"https://evil.example.com/"}"#), "key"),
         ("x5u", header(r#"{"alg":"ES256","kid":"k1","x5u":"https://evil.example.com/"}"#), "key"),
-        ("jwk", stranger.sign(&json!({"alg": "ES256", "kid": "k1", "jwk": stranger.es("k1")}).to_string(), &good), "key"),
+        (
+            "jwk",
+            stranger.sign(&json!({"alg": "ES256", "kid": "k1", "jwk": stranger.es("k1")}).to_string(), &good),
+            "key",
+        ),
         ("x5c", header(r#"{"alg":"ES256","kid":"k1","x5c":["AAAA"]}"#), "key"),
         ("crit", header(r#"{"alg":"ES256","kid":"k1","crit":["exp"]}"#), "key"),
         ("crit, empty", header(r#"{"alg":"ES256","kid":"k1","crit":[]}"#), "key"),
@@ -60,11 +69,15 @@ async fn every_trap_is_refused_with_one_word() {
         ("empty", unsigned(HEADER, ""), "signature"),
         ("zeros", unsigned(HEADER, &b64([0; 64])), "signature"),
         ("in DER", unsigned(HEADER, &b64([0x30, 6, 2, 1, 1, 2, 1, 1])), "signature"),
-        ("claims of another token", {
-            let (one, other) = (header(HEADER), claim(json!({"sub": "admin"})));
-            let (a, b): (Vec<_>, Vec<_>) = (one.split('.').collect(), other.split('.').collect());
-            format!("{}.{}.{}", a[0], b[1], a[2])
-        }, "signature"),
+        (
+            "claims of another token",
+            {
+                let (one, other) = (header(HEADER), claim(json!({"sub": "admin"})));
+                let (a, b): (Vec<_>, Vec<_>) = (one.split('.').collect(), other.split('.').collect());
+                format!("{}.{}.{}", a[0], b[1], a[2])
+            },
+            "signature",
+        ),
         // The form.
         ("longer than 8 KiB", claim(json!({"x": "x".repeat(8 << 10)})), "signature"),
         ("padding", header(HEADER) + "=", "signature"),
@@ -75,7 +88,11 @@ async fn every_trap_is_refused_with_one_word() {
         ("a key of the header twice", header(r#"{"alg":"none","alg":"ES256","kid":"k1"}"#), "signature"),
         ("a key of the header twice, escaped", header(r#"{"alg":"ES256","kid":"k1","\u0061lg":"none"}"#), "signature"),
         ("a claim twice", signer.sign(HEADER, &twice), "signature"),
-        ("a claim within a claim twice", signer.sign(HEADER, &good.replace("\"p1\"", "\"p1\",\"project\":\"p2\"")), "signature"),
+        (
+            "a claim within a claim twice",
+            signer.sign(HEADER, &good.replace("\"p1\"", "\"p1\",\"project\":\"p2\"")),
+            "signature",
+        ),
         ("nesting", signer.sign(HEADER, &nested), "signature"),
         ("claims that are a list", signer.sign(HEADER, "[]"), "signature"),
         // The issuer.
@@ -235,7 +252,11 @@ fn keys_that_are_of_no_use_are_left_out() {
         ("RSA of 1024 bits", rsa(128), UnusableKey::Size),
         ("RSA of 2040 bits", rsa(255), UnusableKey::Size),
         ("RSA of 16384 bits", rsa(2048), UnusableKey::Size),
-        ("RSA with leading zeros", json!({"kty": "RSA", "n": b64([vec![0; 255], vec![255]].concat()), "e": "AQAB"}), UnusableKey::Size),
+        (
+            "RSA with leading zeros",
+            json!({"kty": "RSA", "n": b64([vec![0; 255], vec![255]].concat()), "e": "AQAB"}),
+            UnusableKey::Size,
+        ),
         ("RSA without an exponent", json!({"kty": "RSA", "n": RSA_N, "e": ""}), UnusableKey::Size),
         ("RSA with a long exponent", json!({"kty": "RSA", "n": RSA_N, "e": b64([255; 6])}), UnusableKey::Size),
         ("for encryption", changed("use", json!("enc")), UnusableKey::OtherUse),
