@@ -7,7 +7,6 @@ use tidegate_model::{Errors, LimitSet};
 use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
-use super::issued::Issued;
 use super::last_use::LastUse;
 use super::scopes::Scopes;
 use crate::tenant::Identity;
@@ -33,6 +32,17 @@ pub struct Access {
     pub(super) uses: Arc<LastUse>,
     /// What only a token of an issuer has.
     pub(super) issued: Option<Issued>,
+}
+
+/// What only a token of an issuer has.
+#[derive(Debug)]
+pub(super) struct Issued {
+    /// The issuer and the pinned values.
+    pub(super) group: Identity,
+    /// The issuer's name, and what stands for the subject in log lines.
+    pub(super) label: String,
+    /// Whether personal data is masked in every answer.
+    pub(super) redact: bool,
 }
 
 impl Access {

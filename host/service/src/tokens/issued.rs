@@ -9,19 +9,9 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 use tidegate_model::LimitSet;
 
-use super::access::Access;
+use super::access::{Access, Issued};
 use super::scopes::Scopes;
 use crate::tenant::{Identity, Tenant};
-
-/// What only a token of an issuer has.
-#[derive(Debug)]
-pub(super) struct Issued {
-    /// The issuer and the pinned values.
-    group: Identity,
-    /// The issuer's name, and what stands for the subject in log lines.
-    label: String,
-    redact: bool,
-}
 
 /// What the rule of an issuer gives to a token.
 #[derive(Debug)]
