@@ -44,8 +44,17 @@ pub(crate) fn clients() -> Outcome {
         send(&service, &python, &folder.join("otel_grpc.py"), &[part])?;
         send(&service, Path::new("node"), &scripts.join("doors.mjs"), &[part])?;
     }
+    issuer(&scripts)?;
     syslog(&folder.join("syslog.py"))?;
     object_store(&folder)
+}
+
+/// A provider of OpenID Connect whose tokens are access tokens. Its address stands in the configuration, so the script starts
+/// the service.
+fn issuer(scripts: &Path) -> Outcome {
+    say("asking with tokens of oidc-provider");
+    let (program, folder) = (built()?.join("tidegate"), built()?.join("issuer"));
+    run(Command::new("node").arg(scripts.join("issuer.mjs")).arg(program).arg(folder).env("NO_PROXY", "127.0.0.1"))
 }
 
 /// A server with copies of its segments in an object store, and workers that read them there.
@@ -108,12 +117,12 @@ fn node(from: &Path) -> Result<PathBuf, String> {
     let installed = to.join("package.json");
     let is_current = std::fs::read(&installed).ok() == std::fs::read(from.join("package.json")).ok();
     // Scripts look for packages beside themselves.
-    for name in ["service.mjs", "pino.mjs", "otel_logs.mjs", "doors.mjs"] {
+    for name in ["service.mjs", "pino.mjs", "otel_logs.mjs", "doors.mjs", "issuer.mjs"] {
         std::fs::copy(from.join(name), to.join(name)).map_err(told)?;
     }
     if !is_current || !to.join("node_modules").is_dir() {
         say(
-            "installing packages of Node.js: pino, winston, their transports, and the clients of OpenTelemetry and Elasticsearch",
+            "installing packages of Node.js: pino, winston, their transports, the clients of OpenTelemetry and Elasticsearch, oidc-provider",
         );
         let fresh = to.join("installing");
         create_dir_all(&fresh).map_err(told)?;

@@ -41,7 +41,7 @@ cargo xtask COMMAND
   test [--only STEP[,STEP]]
            install what is missing, build everything, run all tests, real clients, the conformance tests,
            and each fuzz target for half a minute; test --help lists the steps
-  clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them
+  clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them, with JWTs of oidc-provider too
   guests   build the guest endpoints, with cargo, with cargo component and with npm; run the tests of the SDK; pack
            each endpoint, take it through the gate and run its cases
   workflow run the commands of the workflow file for authors on a new endpoint, against a service

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_model::{Section, nearest};
 use tidegate_service::Options;
-use tidegate_service::settings::{SECTIONS, validate};
+use tidegate_service::settings::{ARRAYS, SECTIONS, TableArray, validate};
 use toml::{Table, Value};
 
 pub(crate) use environment::environment;
@@ -84,6 +84,10 @@ impl Config {
     fn text(&mut self, text: &str) -> Outcome<()> {
         let whole: Table = text.parse().map_err(|error: toml::de::Error| error.to_string().trim_end().to_owned())?;
         for (name, value) in &whole {
+            if let Some(array) = ARRAYS.iter().find(|array| array.name == name) {
+                self.array(array, value)?;
+                continue;
+            }
             let Some(section) = section(name) else { return Err(unknown_section(name).into()) };
             let Value::Table(settings) = value else {
                 return Err(format!("{name} is a section; write [{name}] and its settings below").into());
@@ -102,10 +106,33 @@ impl Config {
         Ok(())
     }
 
+    /// Reads what a file has several of. Only a file can have it, so its origin is not noted.
+    fn array(&mut self, array: &TableArray, value: &Value) -> Outcome<()> {
+        let name = array.name;
+        let tables = match value {
+            Value::Array(tables) if tables.iter().all(Value::is_table) => tables,
+            _ => return Err(format!("there may be several of {name}; write [[{name}]] and its settings below").into()),
+        };
+        Ok((array.read)(&mut self.options, &tables.iter().map(as_json).collect::<Vec<_>>())?)
+    }
+
     fn set(&mut self, section: &dyn Section<Options>, name: &str, text: &str, origin: Origin) -> Outcome<()> {
         section.set(&mut self.options, name, text)?;
         self.origins.insert((section.name(), name.to_owned()), origin);
         Ok(())
+    }
+}
+
+/// A value of TOML as one of JSON, which has no times: they become texts.
+fn as_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::String(text) => text.clone().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::Boolean(flag) => (*flag).into(),
+        Value::Datetime(time) => time.to_string().into(),
+        Value::Array(items) => items.iter().map(as_json).collect(),
+        Value::Table(table) => table.iter().map(|(name, value)| (name.clone(), as_json(value))).collect(),
     }
 }
 
@@ -125,6 +152,9 @@ fn section(name: &str) -> Option<&'static dyn Section<Options>> {
 
 fn unknown_section(name: &str) -> String {
     let names = || SECTIONS.iter().map(|section| section.name());
+    if let Some(near) = nearest(name, ARRAYS.iter().map(|array| array.name)) {
+        return format!("there is no section {name}; did you mean [[{near}]]?");
+    }
     let hint = match SECTIONS.iter().find(|section| section.settings().contains(&name)) {
         Some(owner) => format!("{name} belongs under [{}]", owner.name()),
         None => match nearest(name, names()) {

@@ -31,6 +31,13 @@ impl IntoResponse for Refusal {
         if failure.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if failure.code == Code::InvalidToken {
+            // RFC 6750. The message is ours: it has no sign that would have to be escaped.
+            let text = format!("Bearer error=\"invalid_token\", error_description=\"{}\"", failure.message);
+            if let Ok(value) = HeaderValue::try_from(text) {
+                headers.insert(header::WWW_AUTHENTICATE, value);
+            }
+        }
         response
     }
 }

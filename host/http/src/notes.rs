@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::Errors;
 use tidegate_runtime::Class;
-use tidegate_service::Identity;
+use tidegate_service::Tenant;
 use tidegate_service::answer::{Format, Reservation};
 use tidegate_service::rate::RateStatus;
+use tidegate_service::tokens::Access;
 use uuid::Uuid;
 
 use crate::connection::AnonymousConnection;
@@ -18,8 +19,8 @@ use crate::slow_queries::NotedQuery;
 /// What is known about a request besides its head.
 #[derive(Debug, Default)]
 pub(crate) struct RequestNotes {
-    /// The identity of the token.
-    pub(crate) caller: Option<Identity>,
+    /// For whom the request is.
+    pub(crate) caller: Option<Tenant>,
     /// The token's id in log lines; never the token.
     pub(crate) token: Option<String>,
     /// The endpoint's name.
@@ -62,8 +63,8 @@ pub(crate) fn chosen() -> (Option<Errors>, Option<Format>) {
     chosen
 }
 
-/// The identity of the request's token, if it had a valid one.
-pub(crate) fn caller() -> Option<Identity> {
+/// For whom the request is, if it had a valid token.
+pub(crate) fn caller() -> Option<Tenant> {
     let mut caller = None;
     note(|notes| caller = notes.caller);
     caller
@@ -76,15 +77,14 @@ pub(crate) fn take_answer_room() -> Option<Reservation> {
     room
 }
 
-/// Notes the token of the request: its id, or the beginning of its hash for a token of the environment. The connection
-/// does not count as anonymous from here on.
-pub(crate) fn note_caller(identity: Identity, id: Option<Uuid>) {
+/// Notes the token of the request: its id, or what stands for a token that has none. The connection does not count as
+/// anonymous from here on.
+pub(crate) fn note_caller(access: &Access) {
     note(|notes| {
         if let Some(connection) = notes.anonymous.take() {
             connection.is_known();
         }
-        notes.caller = Some(identity);
-        let short = || hex::encode(identity.get(..6).unwrap_or_default());
-        notes.token = Some(id.map_or_else(short, |id| id.to_string()));
+        notes.caller = Some(access.tenant());
+        notes.token = Some(access.id.map_or_else(|| access.label(), |id| id.to_string()));
     });
 }

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use tidegate_model::{Code, Failure};
+use tidegate_service::Service;
 use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
 use tidegate_service::execution::{QueryRequest, RunRecord, SentParameters, limits_of, redaction, takes_time};
@@ -16,7 +17,6 @@ use tidegate_service::follow::{FollowRequest, whole_table};
 use tidegate_service::rate::RequestClass;
 use tidegate_service::registry::Endpoint;
 use tidegate_service::tokens::Access;
-use tidegate_service::{Service, Tenant};
 use tidegate_sql::StatementCost;
 
 use crate::accept::take_format;
@@ -59,7 +59,7 @@ pub(crate) async fn query(
         notes.endpoint_id = Some(endpoint.id);
         notes.errors = access.errors.or(endpoint.manifest.settings.errors);
     });
-    let tenant = Tenant::Token(access.identity);
+    let tenant = access.tenant();
     let mut sent = read_parameters(service, &endpoint, &access, &head, body).await?;
     let mut format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let mut follow = None;
@@ -129,7 +129,7 @@ pub(crate) async fn read_parameters(
     head: &Parts,
     body: Body,
 ) -> Result<SentParameters, Failure> {
-    let (executor, tenant) = (&service.executor, Tenant::Token(access.identity));
+    let (executor, tenant) = (&service.executor, access.tenant());
     let memory = executor.answers().of(tenant);
     let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body, &memory).await?;
     if arrived.is_large() {
@@ -151,7 +151,7 @@ pub(crate) async fn checked_request(
 ) -> Result<QueryRequest, Failure> {
     let reads = service.endpoints.reads(&endpoint).await?;
     if takes_time(&endpoint.manifest, &reads, &sent) {
-        let (executor, tenant) = (Arc::clone(&service.executor), Tenant::Token(access.identity));
+        let (executor, tenant) = (Arc::clone(&service.executor), access.tenant());
         let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
         let check = async move { executor.check_request(endpoint, &reads, &access, sent, format, redact) };
         service.executor.run_in_place(tenant, limit, check).await

@@ -77,8 +77,9 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let stats = app.service.store.stats();
     warnings.extend(copy_behind(&stats).iter().map(Problem::json));
     let damage = damage(&stats);
-    let status = if damage.is_empty() { "ok" } else { "degraded" };
-    warnings.extend(damage.iter().map(Problem::json));
+    let issuers = issuers(app.service.issuers.failing());
+    let status = if damage.is_empty() && issuers.is_none() { "ok" } else { "degraded" };
+    warnings.extend(damage.iter().chain(&issuers).map(Problem::json));
     let mut body = json!({
         "status": status,
         "running": running,
@@ -107,6 +108,17 @@ fn copy_behind(stats: &StoreStats) -> Option<Problem> {
              written since would be, too; the server's log has the reason"
         );
         Problem::new("catalog_copy", message)
+    })
+}
+
+/// Issuers whose keys cannot be read. Tokens that the known keys fit are good for a day, so the service stays ready.
+fn issuers((all, failing): (usize, usize)) -> Option<Problem> {
+    (failing > 0).then(|| {
+        let message = format!(
+            "the keys of {failing} of {all} issuers cannot be read; those from before are used for a day at most, and the \
+             server's log has the reason"
+        );
+        Problem::new("issuers", message)
     })
 }
 

@@ -14,6 +14,7 @@ use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 
 use crate::app::App;
+use crate::auth::await_key;
 use crate::failure::Refusal;
 use crate::follow::LAST_EVENT_ID;
 use crate::manage::{alerts, components, endpoints, sources, tokens};
@@ -102,6 +103,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(Arc::clone(&app), await_key))
         .layer(from_fn(errors_as_json))
         .layer(from_fn_with_state(Arc::clone(&app), count_answers))
         .layer(from_fn(reserve_compressor))

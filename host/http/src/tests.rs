@@ -19,7 +19,7 @@ use base64::prelude::BASE64_STANDARD;
 use futures::stream;
 use serde_json::{Value, json};
 use tidegate_model::Code;
-use tidegate_service::{Options, Service, Tenant};
+use tidegate_service::{Options, Service};
 use tower::ServiceExt;
 
 use crate::app::App;
@@ -156,7 +156,7 @@ async fn a_change_is_refused_before_it_is_made_or_not_at_all() {
     assert_eq!(status, 200, "{made}");
     assert_eq!(running.used(), 0);
     let access = running.app.service.tokens.access(PRIVATE, running.app.service.clock.now()).unwrap();
-    let memory = running.app.service.executor.answers().of(Tenant::Token(access.identity));
+    let memory = running.app.service.executor.answers().of(access.tenant());
     let requests = [
         ("POST", "/api/endpoints", endpoint("more", "a")),
         ("PATCH", "/api/endpoints/all", json!({"max_limit": 8})),

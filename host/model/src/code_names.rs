@@ -4,7 +4,7 @@ use crate::failure::Code;
 
 impl Code {
     /// All codes, in the order of their definition: what `error.code` may be.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::InvalidParameter,
         Self::Syntax,
         Self::UnknownTable,
@@ -17,6 +17,7 @@ impl Code {
         Self::InvalidBody,
         Self::Refused,
         Self::Unauthorized,
+        Self::InvalidToken,
         Self::Forbidden,
         Self::NotFound,
         Self::Conflict,
@@ -33,6 +34,7 @@ impl Code {
         Self::DataUnavailable,
         Self::DataDamaged,
         Self::Unconfirmed,
+        Self::IssuerUnavailable,
         Self::Internal,
     ];
 

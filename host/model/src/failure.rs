@@ -33,6 +33,8 @@ pub enum Code {
     Refused,
     /// No token, or one that is unknown or expired.
     Unauthorized,
+    /// A token of an issuer that is refused; the message has one word that says why.
+    InvalidToken,
     /// The token lacks the scope.
     Forbidden,
     /// No such endpoint, source or route.
@@ -65,6 +67,8 @@ pub enum Code {
     DataDamaged,
     /// A write failed, and it is unknown whether it was carried out.
     Unconfirmed,
+    /// There are no keys of the issuer of a token.
+    IssuerUnavailable,
     /// Anything else; the details are in the server's log.
     Internal,
 }
@@ -85,6 +89,7 @@ impl Code {
             Self::InvalidBody => "invalid_body",
             Self::Refused => "refused",
             Self::Unauthorized => "unauthorized",
+            Self::InvalidToken => "invalid_token",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
@@ -101,6 +106,7 @@ impl Code {
             Self::DataUnavailable => "data_unavailable",
             Self::DataDamaged => "data_damaged",
             Self::Unconfirmed => "unconfirmed",
+            Self::IssuerUnavailable => "issuer_unavailable",
             Self::Internal => "internal",
         }
     }
@@ -117,7 +123,7 @@ impl Code {
             | Self::Unsupported
             | Self::InvalidValue
             | Self::InvalidBody => 400,
-            Self::Unauthorized => 401,
+            Self::Unauthorized | Self::InvalidToken => 401,
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
@@ -128,7 +134,7 @@ impl Code {
             Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
             Self::Internal | Self::ComponentFailed | Self::DataDamaged | Self::UnknownStatement => 500,
-            Self::Overloaded | Self::DataUnavailable | Self::Unconfirmed => 503,
+            Self::Overloaded | Self::DataUnavailable | Self::Unconfirmed | Self::IssuerUnavailable => 503,
             Self::Timeout => 504,
             Self::StorageFull => 507,
         }
@@ -138,7 +144,7 @@ impl Code {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             Self::TooManyRequests | Self::Overloaded => Some(1),
-            Self::DataUnavailable | Self::Unconfirmed => Some(10),
+            Self::DataUnavailable | Self::Unconfirmed | Self::IssuerUnavailable => Some(10),
             Self::StorageFull => Some(30),
             _ => None,
         }

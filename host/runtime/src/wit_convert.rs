@@ -64,7 +64,7 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
     match failure.code {
         Code::InvalidParameter => wit::Failure::InvalidArgument(wit::ArgumentError { name: about(), reason: message }),
         Code::UnknownStatement => wit::Failure::UnknownStatement(about()),
-        Code::Unauthorized | Code::Forbidden => wit::Failure::Denied(message),
+        Code::Unauthorized | Code::InvalidToken | Code::Forbidden => wit::Failure::Denied(message),
         Code::Syntax
         | Code::UnknownTable
         | Code::UnknownColumn
@@ -80,7 +80,7 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         Code::LimitExceeded => exhausted(quota_of(failure), message),
         Code::Timeout => exhausted(wit::Quota::WallClock, message),
         Code::Overloaded | Code::TooManyRequests => exhausted(wit::Quota::Concurrency, message),
-        Code::DataUnavailable | Code::DataDamaged | Code::StorageFull | Code::Unconfirmed => {
+        Code::DataUnavailable | Code::DataDamaged | Code::StorageFull | Code::Unconfirmed | Code::IssuerUnavailable => {
             wit::Failure::Unavailable(message)
         }
         Code::InvalidBody

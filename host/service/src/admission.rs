@@ -7,12 +7,13 @@
 //!
 //! One token gets at most half of the permits, half of the queue and half of the threads. Its further queries wait for
 //! a permit of its own half before they wait for a common permit, so they are never ahead of other callers there. Alerts
-//! together get an eighth.
+//! together get an eighth. Of the half that the holders of an issuer's tokens with the same pins have together, one of
+//! them gets at most half.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_model::{Code, Failure};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -31,6 +32,7 @@ const MOST_SHARES: usize = 1_000;
 pub(crate) struct Permit {
     _common: OwnedSemaphorePermit,
     _tenant: OwnedSemaphorePermit,
+    _subject: Option<OwnedSemaphorePermit>,
     /// The turns of the query's tenant.
     turns: Arc<Turns>,
 }
@@ -107,15 +109,42 @@ impl Admission {
     /// [`Code::Overloaded`] if the queue is full or the wait has timed out; [`Code::TooManyRequests`] if only the
     /// tenant's own share is used up, while permits are free for other tenants.
     pub(crate) async fn enter(&self, tenant: Tenant) -> Result<Permit, Failure> {
+        let (group, began) = (tenant.group(), Instant::now());
+        if group == tenant {
+            return self.enter_share(tenant, self.wait).await;
+        }
+        // First the subject's own place: while it waits for that, it takes none of its group.
+        let own = self.own_place(tenant).await?;
+        let permit = self.enter_share(group, self.wait.saturating_sub(began.elapsed())).await?;
+        Ok(Permit { _subject: Some(own), ..permit })
+    }
+
+    /// A place of a subject, at once or after a short wait.
+    async fn own_place(&self, subject: Tenant) -> Result<OwnedSemaphorePermit, Failure> {
+        let share = self.share(subject);
+        if let Ok(own) = Arc::clone(&share.places).try_acquire_owned() {
+            return Ok(own);
+        }
+        let refused = || self.refusal(subject, "the queries before this one take too long");
+        let _slot = QueueSlot::take(&share.waiting, subject.share(self.queue)).ok_or_else(refused)?;
+        match timeout(self.wait, Arc::clone(&share.places).acquire_owned()).await {
+            Ok(Ok(own)) => Ok(own),
+            _ => Err(refused()),
+        }
+    }
+
+    async fn enter_share(&self, tenant: Tenant, wait: Duration) -> Result<Permit, Failure> {
         let share = self.share(tenant);
         let own = Arc::clone(&share.places).try_acquire_owned().ok();
         if let Some(own) = own {
             return match Arc::clone(&self.permits).try_acquire_owned() {
-                Ok(place) => Ok(Permit { _common: place, _tenant: own, turns: Arc::clone(&share.turns) }),
-                Err(_) => self.wait(tenant, &share, Some(own)).await,
+                Ok(place) => {
+                    Ok(Permit { _common: place, _tenant: own, _subject: None, turns: Arc::clone(&share.turns) })
+                }
+                Err(_) => self.wait(tenant, &share, Some(own), wait).await,
             };
         }
-        self.wait(tenant, &share, None).await
+        self.wait(tenant, &share, None, wait).await
     }
 
     async fn wait(
@@ -123,6 +152,7 @@ impl Admission {
         tenant: Tenant,
         share: &TenantQueue,
         own: Option<OwnedSemaphorePermit>,
+        longest: Duration,
     ) -> Result<Permit, Failure> {
         let full = || self.refusal(tenant, "too many queries wait for their turn");
         let _tenant_slot = QueueSlot::take(&share.waiting, tenant.share(self.queue)).ok_or_else(full)?;
@@ -135,10 +165,11 @@ impl Admission {
             Ok::<_, tokio::sync::AcquireError>(Permit {
                 _common: Arc::clone(&self.permits).acquire_owned().await?,
                 _tenant: own,
+                _subject: None,
                 turns: Arc::clone(&share.turns),
             })
         };
-        match timeout(self.wait, both).await {
+        match timeout(longest, both).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(self.refusal(tenant, "it is shutting down")),
             Err(_) => Err(self.refusal(tenant, "the queries before this one take too long")),
@@ -271,6 +302,23 @@ mod tests {
             drop(task.await.unwrap().unwrap());
         }
         assert_eq!(admission.numbers(), (0, 2, 0));
+    }
+
+    #[tokio::test]
+    async fn subjects_of_one_tenant_share_its_half() {
+        let admission = admission(8, 8, Duration::from_millis(20));
+        let subject = |n: u8| Tenant::Subject { group: [9; 32], subject: [n; 32] };
+        let first = [admission.enter(subject(1)).await.unwrap(), admission.enter(subject(1)).await.unwrap()];
+        let failure = admission.enter(subject(1)).await.unwrap_err();
+        assert_eq!(failure.code, Code::TooManyRequests, "a subject has half of its tenant's half");
+        let second = [admission.enter(subject(2)).await.unwrap(), admission.enter(subject(2)).await.unwrap()];
+        let failure = admission.enter(subject(3)).await.unwrap_err();
+        assert_eq!(failure.code, Code::TooManyRequests, "their tenant has half of the places");
+        assert_eq!(admission.numbers(), (4, 8, 0));
+        let _other = [admission.enter(A).await.unwrap(), admission.enter(B).await.unwrap()];
+        drop((first, second));
+        admission.enter(subject(3)).await.unwrap();
+        admission.enter(subject(1)).await.unwrap();
     }
 
     #[tokio::test]

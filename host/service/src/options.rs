@@ -14,6 +14,7 @@ use tidegate_store::StoreOptions;
 
 use crate::cluster_options::ClusterOptions;
 use crate::door_options::DoorOptions;
+use crate::issuer_options::IssuerOptions;
 use crate::networks::Network;
 use crate::syslog_options::SyslogOptions;
 
@@ -56,6 +57,8 @@ pub struct Options {
     pub traces: TraceOptions,
     /// Workers that run parts of statements.
     pub cluster: ClusterOptions,
+    /// Issuers whose JWTs are access tokens.
+    pub issuers: Vec<IssuerOptions>,
     /// The endpoints of packs, in the order in which they are saved. An endpoint that reads another comes after it.
     pub packs: Vec<PackEndpoint>,
 }
@@ -82,6 +85,7 @@ impl Options {
             alerts: AlertOptions::default(),
             traces: TraceOptions::default(),
             cluster: ClusterOptions::default(),
+            issuers: Vec::new(),
             packs: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Rate limits of one access token: a token bucket for queries and one for ingest.
 //!
 //! A bucket holds `burst` requests and fills at the configured rate. Only requests with a valid token have one, so the
-//! number of buckets is bounded by the number of tokens. Requests with a wrong token have no bucket by address, on
+//! number of buckets is bounded by the number of tokens and of subjects of issuers that were just active. Requests with a wrong token have no bucket by address, on
 //! purpose: a token has too many random bits to be guessed at any rate, and behind a proxy all clients have one address.
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ impl RequestClass {
     }
 }
 
-/// From so many buckets on, those that are full again are let go.
+/// From so many buckets on, those that are full again are let go. Others are not: whoever makes many would empty them.
 const MOST_BUCKETS: usize = 10_000;
 
 /// The state of a bucket after a request, for the headers of the answer.
@@ -61,7 +61,15 @@ struct Bucket {
 #[derive(Debug)]
 pub struct RateLimiter {
     options: RateOptions,
-    buckets: Mutex<HashMap<(RequestClass, Identity), Bucket>>,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    of: HashMap<(RequestClass, Identity), Bucket>,
+    /// How many there were when full ones were last let go. They are looked for when there are twice as many, so that a
+    /// request does not look at all of them each time.
+    kept: usize,
 }
 
 impl RateLimiter {
@@ -96,13 +104,15 @@ impl RateLimiter {
             return (Ok(()), None);
         }
         let (per_second, most) = (as_f64(rate), as_f64(burst));
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() > MOST_BUCKETS {
+        let mut held = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let Buckets { of: buckets, kept } = &mut *held;
+        if buckets.len() > MOST_BUCKETS.max(*kept * 2) {
             // A bucket that would be full by now is as good as none: those of tokens that are gone go here.
             buckets.retain(|(of, _), bucket| {
                 let rate = as_f64(self.rate(*of));
                 bucket.level + now.saturating_duration_since(bucket.at).as_secs_f64() * rate < as_f64(self.burst(*of))
             });
+            *kept = buckets.len();
         }
         let bucket = buckets.entry((class, identity)).or_insert(Bucket { level: most, at: now });
         // A clock that goes back fills nothing.
@@ -114,7 +124,7 @@ impl RateLimiter {
             bucket.level -= 1.0;
         }
         let level = bucket.level;
-        drop(buckets);
+        drop(held);
         let seconds = |missing: f64| {
             Duration::try_from_secs_f64(missing / per_second)
                 .map_or(u64::MAX, |time| time.as_secs() + u64::from(time.subsec_nanos() > 0))
@@ -221,7 +231,7 @@ mod tests {
             rates.take(RequestClass::Queries, who(n), now).0.unwrap();
         }
         rates.take(RequestClass::Queries, A, now + Duration::from_secs(2)).0.unwrap();
-        assert_eq!(rates.buckets.lock().unwrap().len(), 1);
+        assert_eq!(rates.buckets.lock().unwrap().of.len(), 1);
     }
 
     fn number_of(n: usize) -> u64 {

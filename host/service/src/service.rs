@@ -22,6 +22,7 @@ use crate::execution::Executor;
 use crate::follow::Following;
 use crate::gate::Gate;
 use crate::gate::recheck::{Checker, Recheck};
+use crate::issuers::Issuers;
 use crate::options::Options;
 use crate::outcomes::ComponentOutcomes;
 use crate::rate::RateLimiter;
@@ -61,6 +62,8 @@ pub struct Service {
     pub alerts: Arc<Alerts>,
     /// The access tokens.
     pub tokens: Arc<Tokens>,
+    /// The issuers whose JWTs are access tokens.
+    pub issuers: Arc<Issuers>,
     /// The rate limits of tokens.
     pub rates: RateLimiter,
     /// The threads on which requests compute.
@@ -111,6 +114,7 @@ impl Service {
         service.warn_of_refused_events();
         // These tasks end with the service: they hold no more than weak pointers to its parts.
         tokio::spawn(watch(Arc::downgrade(&service.tokens), Arc::downgrade(&service.store)));
+        service.issuers.start();
         service.recheck.start();
         let (cache, executor) = (Arc::downgrade(&service.cache), Arc::downgrade(&service.executor));
         tokio::spawn(warm(cache, executor, service.clock, service.options.cache.warming_concurrency));
@@ -175,6 +179,7 @@ impl Service {
         };
         let alerts = Alerts::new(&options.alerts, &store, &endpoints, &executor, clock);
         Ok(Arc::new(Self {
+            issuers: Issuers::new(&options.issuers),
             rates: RateLimiter::new(options.rate.clone()),
             recheck: Recheck::new(checker),
             options,

@@ -1,6 +1,6 @@
 //! Who work is done for: the unit in which places, threads and memory are shared out.
 
-/// The identity of an access token: the SHA-256 of its text.
+/// The identity of an access token: the SHA-256 of its text, or of its issuer and subject.
 pub type Identity = [u8; 32];
 
 /// For whom a query runs.
@@ -8,6 +8,15 @@ pub type Identity = [u8; 32];
 pub enum Tenant {
     /// The holder of a token.
     Token(Identity),
+    /// The holder of a token of an issuer: one of those who have the same issuer and the same pinned values.
+    Subject {
+        /// The issuer and the pinned values.
+        group: Identity,
+        /// The issuer and the subject.
+        subject: Identity,
+    },
+    /// All holders of tokens of an issuer with the same pinned values.
+    Group(Identity),
     /// Cache warming, which runs without a request.
     Warming,
     /// Alerts, which run on a schedule. All of them are one tenant.
@@ -17,11 +26,20 @@ pub enum Tenant {
 }
 
 impl Tenant {
-    /// The most that this tenant may take of a shared resource: half of it, and of alerts an eighth, so that they never
-    /// keep people waiting; at least 1, where there is any.
+    /// Whose share it is that counts first: a subject's is within that of its group.
+    pub fn group(self) -> Self {
+        match self {
+            Self::Subject { group, .. } => Self::Group(group),
+            other => other,
+        }
+    }
+
+    /// The most that this tenant may take of a shared resource: half of it, a subject half of what its group may, and
+    /// alerts an eighth, so that they never keep people waiting; at least 1, where there is any.
     pub fn share(self, whole: usize) -> usize {
         match self {
-            Self::Token(_) | Self::Warming | Self::Following => half(whole),
+            Self::Subject { .. } => half(half(whole)),
+            Self::Token(_) | Self::Group(_) | Self::Warming | Self::Following => half(whole),
             Self::Alerts => (whole / 8).max(whole.min(1)),
         }
     }

@@ -50,6 +50,7 @@ mod hostile;
 mod import;
 mod ingest;
 mod intake;
+mod issuers;
 mod kit;
 mod limits;
 mod log_viewer;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tidegate_service::Options;
-use tidegate_service::settings::SECTIONS;
+use tidegate_service::settings::{ARRAYS, SECTIONS};
 
 use super::{Config, Origin};
 
@@ -28,6 +28,9 @@ pub(crate) fn print(config: &Config) -> String {
             let _ = writeln!(text, "{name} = {value}  # {origin}");
         }
     }
+    for array in ARRAYS {
+        text.push_str(&(array.toml)(&config.options));
+    }
     text
 }
 
@@ -47,6 +50,12 @@ pub(crate) fn help() -> String {
             if let Ok(told) = section.tell(&defaults, name) {
                 let _ = writeln!(text, "  {name}: {told}");
             }
+        }
+    }
+    for array in ARRAYS {
+        let _ = writeln!(text, "\n[[{}]] {}", array.name, array.what);
+        for (name, told) in (array.settings)() {
+            let _ = writeln!(text, "  {name}: {told}");
         }
     }
     text

@@ -185,6 +185,14 @@ fn defaults() -> String {
             write!(text, "# {what}: {bounds}\n{name} = {}\n", section.toml(&options, name).unwrap()).unwrap();
         }
     }
+    for array in ARRAYS {
+        write!(text, "\n# {}; none unless set, such as\n", array.what).unwrap();
+        for line in array.example.lines() {
+            text.push_str(if line.is_empty() { "#\n" } else { "# " });
+            text.push_str(line);
+            text.push_str(if line.is_empty() { "" } else { "\n" });
+        }
+    }
     text
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
@@ -20,7 +20,7 @@ use super::body::Received;
 use super::body_memory::BodyMemory;
 use super::credentials::{self, KeyPlace};
 use crate::app::App;
-use crate::auth::authenticate;
+use crate::auth::{authenticate, authenticate_stored};
 use crate::blocking_body::{BLOCKING_BYTES, off_connections};
 
 /// The query parameters that name a source. The first one in this order that is not empty is used.
@@ -70,26 +70,17 @@ pub(super) fn access_of(
     let own = if is_usual { None } else { credentials::token(headers, keys) };
     let has_header = is_usual || headers.contains_key(header::AUTHORIZATION);
     match (own, in_query) {
-        (Some(key), _) => authenticate(service, &as_header(&key)),
+        (Some(key), _) => authenticate_stored(service, &key),
         (None, Some(key)) if !has_header => {
             if !service.options.ingest.key_in_query {
                 let message = "the access token is not taken from the query string (?api_key=) here; send it as X-API-KEY or as \
                                Authorization: Bearer, or have the server's setting ingest.key_in_query set to true";
                 return Err(Failure::new(Code::Unauthorized, message));
             }
-            authenticate(service, &as_header(key))
+            authenticate_stored(service, key)
         }
         _ => authenticate(service, headers),
     }
-}
-
-/// A token where `authenticate` looks for it.
-fn as_header(token: &str) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    if let Ok(token) = HeaderValue::from_str(token) {
-        headers.insert(HeaderName::from_static("x-api-key"), token);
-    }
-    headers
 }
 
 /// Finds a source by its name or UUID. Returns its name.

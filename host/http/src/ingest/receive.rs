@@ -72,7 +72,7 @@ async fn take(
     let undeclared = door.check(head)?;
     let name = Name::of(&head.headers, door.request_name(), &sender.access.identity)?;
     let limit = service.options.ingest.max_body;
-    let memory = app.bodies.of(sender.access.identity);
+    let memory = app.bodies.of(sender.access.share());
     let received = body::read(&memory, &head.headers, body, limit, undeclared).await?;
     let count = received.bytes.len();
     let work = if door.is_long_work(&received.bytes) { count.max(BLOCKING_BYTES) } else { count };

@@ -16,9 +16,9 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tidegate_model::{Code, Failure};
+use tidegate_service::Service;
 use tidegate_service::answer::TenantMemory;
 use tidegate_service::tokens::Access;
-use tidegate_service::{Service, Tenant};
 
 use crate::auth::authenticate;
 use crate::failure::Refusal;
@@ -54,7 +54,7 @@ fn private(service: &Service, headers: &HeaderMap) -> Result<Arc<Access>, Failur
 
 /// The memory for the bodies of a token's requests.
 fn memory_of(service: &Service, access: &Access) -> TenantMemory {
-    service.executor.answers().of(Tenant::Token(access.identity))
+    service.executor.answers().of(access.tenant())
 }
 
 fn found(value: Value) -> ManageResult {

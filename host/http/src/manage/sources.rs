@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure, SourceTenancy};
 use tidegate_service::failures::unknown_source;
 use tidegate_service::tokens::Access;
-use tidegate_service::{Service, Tenant, blocking};
+use tidegate_service::{Service, blocking};
 use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo, Store, StoreError};
 use uuid::Uuid;
 
@@ -276,6 +276,6 @@ pub(crate) async fn recent(
             return Err(Failure::new(Code::InvalidParameter, message).about("limit").into());
         }
     };
-    let (executor, tenant) = (Arc::clone(&app.service.executor), Tenant::Token(access.identity));
+    let (executor, tenant) = (Arc::clone(&app.service.executor), access.tenant());
     Ok(respond(executor.recent_rows(source.name, rows, tenant, app.service.clock.now()).await?))
 }

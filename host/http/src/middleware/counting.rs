@@ -36,7 +36,7 @@ pub(crate) async fn count_answers(State(app): State<Arc<App>>, request: Request,
     let is_counted = extensions.get::<TenantMemory>().is_some() || extensions.get::<Accounted>().is_some();
     let Some(length) = response.body().size_hint().exact().filter(|_| !is_counted) else { return response };
     let (memory, busy) = match caller() {
-        Some(identity) => (app.service.executor.answers().of(Tenant::Token(identity)), None),
+        Some(tenant) => (app.service.executor.answers().of(tenant), None),
         None => {
             let message = "the answers to callers without an access token are not read; try again later";
             (app.tokenless_answers.of(NOBODY), Some(Failure::new(Code::Overloaded, message)))

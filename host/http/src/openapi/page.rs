@@ -8,7 +8,6 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use tidegate_model::Manifest;
-use tidegate_service::Tenant;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::Access;
 
@@ -26,7 +25,7 @@ pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         app.limit_rate(RequestClass::Queries, access.identity)?;
         let mut entries = app.service.registry.all();
         entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
-        let described = answers(&app, Tenant::Token(access.identity), entries).await?.into_iter();
+        let described = answers(&app, access.tenant(), entries).await?.into_iter();
         Json(document(described.filter(|one| is_bound(&one.manifest, &access)), Some(&access), errors)).into_response()
     } else {
         app.fixed_document.response(&headers, || document(std::iter::empty(), None, errors).to_string())

@@ -295,7 +295,7 @@ impl<T, W> Section<W> for Part<T, W> {
 }
 
 /// A TOML basic string.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

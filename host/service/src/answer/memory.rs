@@ -68,9 +68,9 @@ impl AnswerMemory {
         Self(Arc::new(Inner { most: bytes, wait, state, freed, refused }))
     }
 
-    /// The budget as one tenant may use it.
+    /// The budget as one tenant may use it; a subject shares that of its group.
     pub fn of(&self, tenant: Tenant) -> TenantMemory {
-        TenantMemory { budget: Arc::clone(&self.0), tenant }
+        TenantMemory { budget: Arc::clone(&self.0), tenant: tenant.group() }
     }
 
     /// The number of reserved bytes.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidegate_model::{
-    Arguments, Audience, Code, Failure, Format as ParameterFormat, Limits, Manifest, Parameter, Value, whole_word,
+    Arguments, Audience, Code, Failure, Format as ParameterFormat, Limits, Manifest, Value, whole_word,
 };
 use uuid::Uuid;
 
@@ -96,7 +96,8 @@ impl Executor {
         let settings = &endpoint.manifest.settings;
         let unrestricted = adhoc.is_some() && !settings.sandboxable;
         if unrestricted && !access.is_private() {
-            let message = "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all sources";
+            let message = "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all \
+                           sources";
             return Err(Failure::new(Code::Forbidden, message));
         }
         for (name, pinned) in &access.pinned {
@@ -105,27 +106,24 @@ impl Executor {
                 return Err(Failure::new(Code::Forbidden, message).about(name));
             }
             values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-            let of_name = |own: &&Parameter| own.name == *name;
-            values.push(match manifest.parameters.iter().find(of_name) {
-            // A parameter that is a regular expression would find the tenant in the names of others.
-            Some(own) if own.format == Some(ParameterFormat::Regex) => (own.name.clone(), whole_word(pinned)),
-            Some(own) => (own.name.clone(), pinned.clone()),
-            None if store.is_tenant_key(name) => (name.clone(), pinned.clone()),
-            None => {
+            let of_name = manifest.parameters.iter().find(|own| own.name == *name);
+            if of_name.is_none() && !store.is_tenant_key(name) {
                 let message = format!(
-                    "the access token fixes '{name}', which is a tenant key of no source and no parameter of this endpoint: its \
-                     answer would not be bound to it"
+                    "the access token fixes '{name}', which is a tenant key of no source and no parameter of this \
+                     endpoint: its answer would not be bound to it"
                 );
                 return Err(Failure::new(Code::Forbidden, message).about(name));
             }
-        });
+            // A parameter that is a regular expression would find the tenant in the names of others.
+            let is_pattern = of_name.is_some_and(|own| own.format == Some(ParameterFormat::Regex));
+            values.push((name.clone(), if is_pattern { whole_word(pinned) } else { pinned.clone() }));
         }
         let used = UsedParameters::of(&manifest, adhoc.as_ref());
         values.retain(|(name, _)| used.has(name));
         let arguments: Arguments = manifest.check_arguments(&values)?;
         let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
         drop(manifest);
-        let tenant = Tenant::Token(access.identity);
+        let tenant = access.tenant();
         let limits = limits_of(&self.limits, &endpoint, access);
         Ok(QueryRequest {
             endpoint,
@@ -201,6 +199,15 @@ impl UsedParameters {
 /// [`Code::Forbidden`].
 pub fn redaction(endpoint: &Endpoint, access: &Access, wants: Option<bool>) -> Result<bool, Failure> {
     let own = endpoint.manifest.settings.redact_pii;
+    if access.is_redacted() && wants != Some(true) {
+        if wants.is_none() {
+            return Ok(true);
+        }
+        return Err(Failure::new(
+            Code::Forbidden,
+            "the access token redacts personal data, which cannot be turned off",
+        ));
+    }
     let Some(wants) = wants else { return Ok(own) };
     if own && !wants && !access.is_private() {
         let message = "the endpoint redacts personal data; only a private token may turn that off";

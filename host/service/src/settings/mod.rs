@@ -7,11 +7,13 @@
 mod macros;
 mod admission;
 mod alerts;
+mod arrays;
 mod cluster;
 mod compaction;
 mod doors;
 mod follow;
 mod ingest;
+mod issuers;
 mod server;
 mod storage;
 mod syslog;
@@ -24,12 +26,14 @@ use tidegate_model::{LIMITS, Part, Section, SettingError, Unit, number};
 use crate::options::Options;
 use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
 use alerts::ALERTS;
+pub use arrays::TableArray;
 use cluster::CLUSTER;
 use compaction::COMPACTION;
 use doors::DOORS;
 pub(crate) use doors::named_sources;
 use follow::FOLLOW;
 use ingest::{INGEST, STORE};
+use issuers::ISSUERS;
 use server::SERVER;
 use storage::STORAGE;
 use syslog::SYSLOG;
@@ -139,6 +143,9 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
     },
 ];
 
+/// All parts of which there may be several, which stand behind the sections.
+pub static ARRAYS: &[TableArray] = &[ISSUERS];
+
 /// Checks the settings against each other, when all are set.
 ///
 /// # Errors
@@ -154,6 +161,7 @@ pub fn validate(options: &Options) -> Result<(), SettingError> {
     }
     options.syslog.check(certificate.is_some()).map_err(SettingError::Contradiction)?;
     options.cluster.check().map_err(SettingError::Contradiction)?;
+    crate::issuers::check(&options.issuers).map_err(SettingError::Contradiction)?;
     let ingest = &options.ingest;
     for (least, what, most, of) in [
         (options.store.max_event_bytes, "event_bytes", ingest.max_body, "max_body"),

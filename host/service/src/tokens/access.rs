@@ -18,7 +18,7 @@ pub struct Access {
     pub id: Option<Uuid>,
     /// The name that is recorded as the author of endpoint versions: the token's description, or its id.
     pub who: String,
-    /// The SHA-256 of the token.
+    /// The SHA-256 of the token; of a token of an issuer that of the issuer and the subject.
     pub identity: Identity,
     pub(super) scopes: Scopes,
     /// Parameter values that the token pins. A caller with this token cannot choose others.
@@ -30,6 +30,19 @@ pub struct Access {
     pub(super) expires_at: Option<i64>,
     /// When the token was last used.
     pub(super) uses: Arc<LastUse>,
+    /// What only a token of an issuer has.
+    pub(super) issued: Option<Issued>,
+}
+
+/// What only a token of an issuer has.
+#[derive(Debug)]
+pub(super) struct Issued {
+    /// The issuer and the pinned values.
+    pub(super) group: Identity,
+    /// The issuer's name, and what stands for the subject in log lines.
+    pub(super) label: String,
+    /// Whether personal data is masked in every answer.
+    pub(super) redact: bool,
 }
 
 impl Access {

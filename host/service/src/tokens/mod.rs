@@ -5,6 +5,7 @@
 //! changed the tokens.
 
 mod access;
+mod issued;
 mod last_use;
 mod new_token;
 mod scopes;
@@ -23,6 +24,7 @@ use scopes::Scopes;
 use secret::hash;
 
 pub use access::Access;
+pub(crate) use issued::IssuedAccess;
 pub use new_token::NewToken;
 pub(crate) use secret::artefact_key;
 pub use secret::{generate_alert_secret, generate_token};
@@ -142,6 +144,9 @@ impl Tokens {
 
     /// Whether the rights of a token are still these at `now` (microseconds).
     pub(crate) fn holds(&self, access: &Access, now: i64) -> bool {
+        if access.is_issued() {
+            return access.expires_at.is_some_and(|expiry| now < expiry);
+        }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let is_in_time = |known: &&Arc<Access>| known.expires_at.is_none_or(|expiry| now < expiry);
         known.get(&access.identity).filter(is_in_time).is_some_and(|known| known.allows_as(access))

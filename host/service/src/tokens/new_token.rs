@@ -91,6 +91,16 @@ impl NewToken {
         Failure::of_all(failures).map_or(Ok(()), Err)
     }
 
+    /// Whether it manages everything.
+    pub(crate) fn is_private(&self) -> bool {
+        Scopes::stored(&self.scopes).is_private()
+    }
+
+    /// Whether it may send events to at least one source.
+    pub(crate) fn is_of_ingest(&self) -> bool {
+        Scopes::stored(&self.scopes).is_of_ingest()
+    }
+
     /// Warnings: endpoints that the scopes name and that do not exist. They may be created later.
     ///
     /// # Errors
