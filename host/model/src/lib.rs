@@ -16,6 +16,7 @@ mod manifest_error;
 mod parameter;
 mod settings;
 mod tenancy;
+mod sender_policy;
 mod text_condition;
 mod value;
 
@@ -28,6 +29,7 @@ pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, Manifest, Settings};
 pub use manifest_error::ManifestError;
 pub use parameter::{Arguments, Format, MOMENTS, MOST_PARAMETERS, Parameter, parse_timestamp, whole_word};
+pub use sender_policy::{NotForSender, SenderPolicy, TenantValue};
 pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, size};
 pub use tenancy::{Audience, KeyPath, NotOfTenant, RowPolicy, SourceTenancy};

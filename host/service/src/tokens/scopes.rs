@@ -59,11 +59,6 @@ impl Scopes {
         self.0.iter().filter_map(|own| own.strip_prefix(OF_ENDPOINT))
     }
 
-    /// Whether a scope allows to send events to at least one source.
-    pub(super) fn is_of_ingest(&self) -> bool {
-        self.0.iter().any(|own| own == "ingest" || own == "public" || own.starts_with(OF_SOURCE))
-    }
-
     /// Whether a scope allows to query at least one endpoint.
     pub(super) fn is_of_queries(&self) -> bool {
         self.0.iter().any(|own| own == "query" || own == "private" || own.starts_with(OF_ENDPOINT))
