@@ -10,6 +10,7 @@ mod doors;
 mod log;
 mod plans;
 mod syslog;
+mod tenant;
 mod tokens;
 mod upload;
 mod world;

@@ -4,7 +4,7 @@
 //! document is the same wherever one is written: in an HTTP answer, at the end of a streamed answer, in the workbench.
 
 use serde_json::{Value, json};
-use tidegate_model::{Code, Failure, ManifestError, NotOfTenant, Position, nearest};
+use tidegate_model::{Code, Failure, ManifestError, NotForSender, NotOfTenant, Position, nearest};
 use tidegate_store::StoreError;
 
 /// A failure as a JSON document: `{"error": {code, message, status, errors}}`, with one element in `errors` for the
@@ -46,6 +46,12 @@ pub fn of_store(error: StoreError) -> Failure {
             tracing::warn!(source = source_name, ?why, "a token that is held to a tenant may not read a source");
             not_of_tenant(why)
         }
+        StoreError::NotForSender { source_name, why } => not_for_sender(source_name, why),
+        StoreError::TenancyChanged(_) => Failure::new(
+            Code::DataUnavailable,
+            "the tenant keys of the source have changed while the events arrived; nothing of the request was stored, try \
+             again",
+        ),
         StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
         StoreError::Exists(name) => {
             Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
@@ -106,6 +112,32 @@ fn not_of_tenant(why: &NotOfTenant) -> Failure {
          rows that all tenants may read"
     );
     Failure::new(Code::Forbidden, message)
+}
+
+/// A sender that sends logs of one tenant names a source that cannot hold them. It may send to the source, so it knows
+/// the name.
+fn not_for_sender(source: &str, why: &NotForSender) -> Failure {
+    let declare = |key: &str| {
+        format!(
+            "whoever manages the source declares it: PATCH /api/sources/{source} {{\"tenant\": {{\"{key}\": \"path.to.field\"}}}}"
+        )
+    };
+    let (what, remedy) = match why {
+        NotForSender::Undeclared => (format!("the source {source} does not say whose its rows are"), declare("KEY")),
+        NotForSender::Shared => (
+            format!("the rows of the source {source} are for all tenants"),
+            "send there with a token that fixes nothing".to_owned(),
+        ),
+        NotForSender::LacksKey(name) => {
+            (format!("the source {source} does not have the tenant key {name}"), declare(name))
+        }
+        NotForSender::UnknownKey(name) => (
+            format!("no source has the tenant key {name}"),
+            format!("where the name is misspelt, make another token; where it is not, {}", declare(name)),
+        ),
+    };
+    let message = format!("the access token sends logs of one tenant only, and {what}; {remedy}");
+    Failure::new(Code::Forbidden, message).about(source)
 }
 
 /// The failure for a source that does not exist. `known` are the names that the caller may learn.

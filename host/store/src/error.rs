@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use tidegate_model::NotOfTenant;
+use tidegate_model::{NotForSender, NotOfTenant};
 use uuid::Uuid;
 
 /// Why a store operation did not happen.
@@ -28,6 +28,17 @@ pub enum StoreError {
         /// Why.
         why: NotOfTenant,
     },
+    /// A source takes no events of a token that sends logs of one tenant.
+    #[error("the source `{source_name}` takes no events of this sender: {why:?}")]
+    NotForSender {
+        /// The source.
+        source_name: String,
+        /// Why.
+        why: NotForSender,
+    },
+    /// What a source says of its tenants has changed while events for it arrived.
+    #[error("the tenant keys of the source `{0}` have changed while events for it arrived; none of them is stored")]
+    TenancyChanged(String),
     /// A name is empty, longer than 255 bytes, or holds a control character.
     #[error("invalid name `{name}`: {reason}")]
     InvalidName {

@@ -55,7 +55,7 @@ fn frame(text: &str) -> String {
     format!("{} {message}", message.len())
 }
 
-fn firehose(texts: &[&str]) -> Vec<u8> {
+pub(crate) fn firehose(texts: &[&str]) -> Vec<u8> {
     let records: Vec<Value> = texts.iter().map(|text| json!({"data": BASE64_STANDARD.encode(text)})).collect();
     json!({"requestId": "7", "timestamp": 1, "records": records}).to_string().into_bytes()
 }

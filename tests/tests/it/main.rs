@@ -49,6 +49,7 @@ mod hints;
 mod hostile;
 mod import;
 mod ingest;
+mod ingest_tenants;
 mod intake;
 mod issuers;
 mod kit;

@@ -18,15 +18,15 @@ fn any(value: Any) -> Option<AnyValue> {
     Some(AnyValue { value: Some(value) })
 }
 
-fn text(text: &str) -> Option<AnyValue> {
+pub(crate) fn text(text: &str) -> Option<AnyValue> {
     any(Any::StringValue(text.to_owned()))
 }
 
-fn pair(key: &str, value: Option<AnyValue>) -> KeyValue {
+pub(crate) fn pair(key: &str, value: Option<AnyValue>) -> KeyValue {
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
-fn record(message: &str) -> LogRecord {
+pub(crate) fn record(message: &str) -> LogRecord {
     LogRecord { time_unix_nano: 1_763_633_702_123_456_789, body: text(message), ..LogRecord::default() }
 }
 

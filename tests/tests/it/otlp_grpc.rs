@@ -11,7 +11,7 @@ use tidegate_tests::{PUBLIC, Raw, Server};
 
 use crate::doors::{SOURCE, gzip, rows};
 
-const PATH: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+pub(crate) const PATH: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
 fn export(messages: &[&str]) -> Vec<u8> {
     let record = |message: &&str| LogRecord {
@@ -24,7 +24,7 @@ fn export(messages: &[&str]) -> Vec<u8> {
     ExportLogsServiceRequest { resource_logs }.encode_to_vec()
 }
 
-fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
     [&[flag][..], &u32::try_from(message.len()).unwrap().to_be_bytes(), message].concat()
 }
 

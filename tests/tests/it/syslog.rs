@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(60);
 const ACCEPTED: &str = "tidegate_door_events_total{door=\"syslog\"}";
 
 /// A server that takes syslog over TCP.
-fn start(settings: &[(&str, &str)]) -> Server {
+pub(crate) fn start(settings: &[(&str, &str)]) -> Server {
     let own = [("TIDEGATE_SYSLOG_LISTEN", "127.0.0.1:0"), ("TIDEGATE_SYSLOG_SOURCE", SOURCE)];
     Server::start_set(&[&own, settings].concat())
 }
@@ -38,13 +38,13 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-fn send(server: &Server, bytes: &[u8]) -> TcpStream {
+pub(crate) fn send(server: &Server, bytes: &[u8]) -> TcpStream {
     let mut stream = connect(server);
     stream.write_all(bytes).unwrap();
     stream
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
         assert!(began.elapsed() < LONG, "{what}");
@@ -57,7 +57,7 @@ fn until_metric(server: &Server, name: &str, value: f64) {
     assert!((server.metric(name) - value).abs() < 0.5, "{name} is {}", server.metric(name));
 }
 
-fn refused(server: &Server, reason: &str) -> f64 {
+pub(crate) fn refused(server: &Server, reason: &str) -> f64 {
     server.metric(&format!("tidegate_syslog_refused_messages_total{{reason=\"{reason}\"}}"))
 }
 

@@ -484,8 +484,8 @@ fn a_scope_of_an_endpoint_that_is_not_there_is_told() {
 #[test]
 fn tokens_that_promise_more_than_they_hold_are_refused() {
     let server = Server::start();
-    let both = json!({"scopes": "ingest query", "pinned": {"project": "abc"}});
-    server.manage("POST", "/api/access-tokens", &both).refused(422, "refused", &["binds its queries"]);
+    let both = json!({"scopes": "ingest private", "pinned": {"project": "abc"}});
+    server.manage("POST", "/api/access-tokens", &both).refused(422, "refused", &["protect nothing"]);
     let own = folder();
     let out = Command::new(binary())
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])

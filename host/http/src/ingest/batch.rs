@@ -172,7 +172,8 @@ impl Batch {
 
     #[cfg(test)]
     pub(super) fn for_tests(max_event: usize) -> Self {
-        Self::new(Intake::new(0, max_event), super::body_memory::BodyMemory::new(1 << 30).reservation(), 0)
+        let intake = Intake::new(0, max_event, tidegate_model::Audience::All);
+        Self::new(intake, super::body_memory::BodyMemory::new(1 << 30).reservation(), 0)
     }
 
     /// The accepted events, as they were sent.
@@ -231,6 +232,7 @@ mod tests {
     use super::super::body_memory::BodyMemory;
     use super::*;
     use serde_json::json;
+    use tidegate_model::Audience;
 
     #[test]
     fn refusals_name_the_place_in_the_request() {
@@ -257,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_made_of_a_body_counts_like_the_body() {
         let memory = BodyMemory::new(1 << 20);
-        let mut batch = Batch::new(Intake::new(0, 1 << 20), memory.reservation(), 300_000);
+        let mut batch = Batch::new(Intake::new(0, 1 << 20, Audience::All), memory.reservation(), 300_000);
         // `{}` is two bytes in the body, and about eighty bytes as an encoded event.
         let other = {
             let mut other = memory.reservation();

@@ -1,8 +1,10 @@
-//! Reads a body as a door does, and stores nothing: for the fuzz target over all doors.
+//! Reads a body as a door does, and stores nothing: for the fuzz target over all doors. The events are shown as they would be
+//! stored, also those of a sender that sends logs of one tenant.
 
 use axum::http::{Request, header};
 use bytes::Bytes;
-use tidegate_model::{Code, Failure};
+use serde_json::Value;
+use tidegate_model::{Audience, Code, Failure, SenderPolicy};
 use tidegate_store::Intake;
 
 use super::batch::Batch;
@@ -29,8 +31,8 @@ const KINDS: [&str; 7] = [
 /// What is in a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyContent {
-    /// How many events can be stored.
-    pub events: usize,
+    /// The events that can be stored.
+    pub events: Vec<Value>,
     /// Why each of the others is refused.
     pub refused: Vec<String>,
 }
@@ -40,11 +42,15 @@ pub fn body_forms() -> Vec<(&'static str, &'static str)> {
     doors().flat_map(|door| door.paths().iter().flat_map(|path| KINDS.map(|kind| (*path, kind)))).collect()
 }
 
-/// Reads a body in one of the [`body_forms`]. The media type `snappy` stands for Protocol Buffers in a block of Snappy.
+/// Reads a body in one of the [`body_forms`], from a sender whose events must have these values. The media type `snappy` stands for Protocol Buffers in a block of Snappy.
 ///
 /// # Errors
 /// Why the request would be refused as a whole.
-pub fn read_body((path, kind): (&str, &str), body: &[u8]) -> Result<BodyContent, Failure> {
+pub fn read_body(
+    (path, kind): (&str, &str),
+    body: &[u8],
+    policy: Option<SenderPolicy>,
+) -> Result<BodyContent, Failure> {
     let internal = |what: &str| Failure::new(Code::Internal, what);
     let door = doors().find(|door| door.paths().contains(&path)).ok_or_else(|| internal("there is no such door"))?;
     let (kind, is_packed) = if kind == "snappy" { ("application/x-protobuf", true) } else { (kind, false) };
@@ -55,11 +61,12 @@ pub fn read_body((path, kind): (&str, &str), body: &[u8]) -> Result<BodyContent,
         true => unpack_snappy(body, LONGEST, &mut reservation)?.freeze(),
         false => Bytes::copy_from_slice(body),
     };
-    let batch = Batch::new(Intake::new(0, LONGEST_EVENT), reservation, body.len());
+    let intake = Intake::new(0, LONGEST_EVENT, Audience::All).held_to(policy);
+    let batch = Batch::new(intake, reservation, body.len());
     let events =
         door.check(&head).and_then(|_| door.read(&head, &body, Events::new(batch, LONGEST, None)))?.checked()?;
     let (intake, _) = events.own.into_parts();
     let refused = intake.refused().iter().map(|refused| refused.reason.clone());
     let others = events.items.iter().filter_map(|item| item.fate.as_ref().err().map(|failure| failure.message.clone()));
-    Ok(BodyContent { events: intake.rows(), refused: refused.chain(others).collect() })
+    Ok(BodyContent { events: intake.stored(), refused: refused.chain(others).collect() })
 }

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Audience, Code, Failure};
 use tidegate_service::Service;
 use tidegate_service::tokens::Access;
 
 use super::batch::Batch;
 use super::body_memory::{BodyMemory, BodyReservation};
-use super::intake::find_source;
+use super::intake::{batch, find_source};
 
 /// The most sources that the events of one request may name, those that are not there included.
 const MAX_SOURCES: usize = 64;
@@ -41,6 +41,8 @@ pub(super) struct Finder {
     pub(super) service: Arc<Service>,
     pub(super) access: Arc<Access>,
     pub(super) memory: BodyMemory,
+    /// The source of the events that name none, as far as it is known before the body is read.
+    pub(super) expected: Option<String>,
     /// Whether the request has a source of its own, which is then the source of all its events.
     pub(super) has_own: bool,
     /// Whether there is a source for events whose own is not there, and the sender may send to it.
@@ -86,7 +88,8 @@ impl Events {
     /// name, else the default.
     ///
     /// # Errors
-    /// Those of [`find_source`], if there is no default either.
+    /// Those of [`find_source`], if there is no default either. A source that cannot hold the events of the sender's tenant is
+    /// refused even if there is one: it was found, and the events are not meant for another.
     pub(super) fn source_of(&mut self, name: &str) -> Result<usize, Arc<Failure>> {
         let Some(finder) = self.finder.as_mut().filter(|finder| !finder.has_own) else { return Ok(0) };
         if let Some((_, found)) = finder.known.iter().find(|(known, _)| known == name) {
@@ -102,14 +105,43 @@ impl Events {
         let found = find_source(&finder.service.store, &finder.access, name).map_err(Arc::new).map(|source| {
             let place = self.others.iter().position(|(other, _)| *other == source);
             place.unwrap_or_else(|| {
-                let intake = finder.service.store.intake(finder.service.clock.now());
-                self.others.push((source, Batch::new(intake, finder.memory.reservation(), 0)));
+                let reservation = finder.memory.reservation();
+                let own = batch(&finder.service, &finder.access, Some(&source), 0, reservation);
+                self.others.push((source, own));
                 self.others.len() - 1
             }) + 1
         });
-        let found = found.or_else(|failure| if finder.has_default { Ok(0) } else { Err(failure) });
+        let found =
+            found.or_else(
+                |failure| {
+                    if finder.has_default && failure.code != Code::Forbidden { Ok(0) } else { Err(failure) }
+                },
+            );
         finder.known.push((name.to_owned(), found.clone()));
         found
+    }
+
+    /// After a body of so many bytes was read, which may have named the source of all its events only there: events of a
+    /// sender for one tenant are held to what their source says of its tenants, so those of a source that was not expected
+    /// must be read once more. Returns whether that is so, and then a new list for them.
+    ///
+    /// # Errors
+    /// Those of [`find_source`]; [`Code::TooManyRequests`] if there is no memory to read the body again.
+    pub(super) fn of_named_source(self, body: usize) -> Result<(Self, bool), Failure> {
+        let is_named = |finder: &Finder| !finder.has_own && finder.access.audience() != Audience::All;
+        let (Some(finder), Some(asked)) = (self.finder.as_ref().filter(|finder| is_named(finder)), &self.source) else {
+            return Ok((self, false));
+        };
+        let source = find_source(&finder.service.store, &finder.access, asked)?;
+        if finder.expected.as_ref() == Some(&source) {
+            return Ok((self, false));
+        }
+        let (events, mut reservation) = self.own.into_parts();
+        drop((events, self.others));
+        reservation.hold(body)?;
+        let own = batch(&finder.service, &finder.access, Some(&source), body, reservation);
+        let finder = self.finder.map(|finder| Finder { expected: Some(source), known: Vec::new(), ..finder });
+        Ok((Self::new(own, self.longest_body, finder), true))
     }
 
     /// The batch of a source, by its number.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use bytes::Bytes;
 use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
 use tidegate_service::failures::{of_store, unknown_source};
@@ -16,8 +15,7 @@ use tidegate_service::tokens::Access;
 use tidegate_store::{RequestKey, Store};
 
 use super::batch::{Batch, Outcome};
-use super::body::Received;
-use super::body_memory::BodyMemory;
+use super::body_memory::{BodyMemory, BodyReservation};
 use super::credentials::{self, KeyPlace};
 use crate::app::App;
 use crate::auth::{authenticate, authenticate_stored};
@@ -87,7 +85,8 @@ pub(super) fn access_of(
 ///
 /// # Errors
 /// [`Code::NotFound`] for a token that may see all sources. For other tokens, a source that does not exist and one that
-/// they may not send to are not distinguished: [`Code::Unauthorized`].
+/// they may not send to are not distinguished: [`Code::Unauthorized`]. [`Code::Forbidden`] if the token sends logs of one
+/// tenant only, and the source cannot hold them.
 pub(super) fn find_source(store: &Store, access: &Access, asked: &str) -> Result<String, Failure> {
     let source = store.source(asked);
     if access.is_private() {
@@ -97,23 +96,29 @@ pub(super) fn find_source(store: &Store, access: &Access, asked: &str) -> Result
         });
     }
     let allowed = source.filter(|source| access.may_ingest(&source.name, Some(source.id)));
-    allowed.map(|source| source.name).ok_or_else(|| {
+    let source = allowed.map(|source| source.name).ok_or_else(|| {
         let message = "there is no source of this name that the access token may send events to; it needs the scope ingest, or ingest:source:NAME";
         Failure::new(Code::Unauthorized, message).about(asked)
-    })
+    })?;
+    // What is sent is held to it in the store. Here it is told before anything is read.
+    store.sender_policy(&source, &access.audience()).map_err(of_store)?;
+    Ok(source)
 }
 
-/// The bytes of a received body, and the batch for the events that are split from it, which are for this source as far as
-/// is known. The caller drops the bytes when it has split them.
-pub(super) fn begin(service: &Service, received: Received, source: Option<&str>) -> (Bytes, Batch) {
-    let Received { bytes, reservation } = received;
-    let now = service.clock.now();
+/// The batch for the events that this sender has in a body of so many bytes, which are for this source as far as is known.
+pub(super) fn batch(
+    service: &Service,
+    access: &Access,
+    source: Option<&str>,
+    bytes: usize,
+    reservation: BodyReservation,
+) -> Batch {
+    let (now, audience) = (service.clock.now(), access.audience());
     let intake = match source {
-        Some(source) => service.store.intake_of(source, now, bytes.len()),
-        None => service.store.intake(now),
+        Some(source) => service.store.intake_of(source, now, bytes, audience),
+        None => service.store.intake(now, audience),
     };
-    let batch = Batch::new(intake, reservation, bytes.len());
-    (bytes, batch)
+    Batch::new(intake, reservation, bytes)
 }
 
 /// Runs `work`, which splits a body of `bytes` bytes into events. If these are many, it runs outside the threads that

@@ -259,6 +259,7 @@ mod tests {
     use super::*;
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsPartialSuccess;
     use std::io::Write;
+    use tidegate_model::Audience;
     use tidegate_store::Intake;
 
     fn framed(flag: u8, message: &[u8]) -> Bytes {
@@ -306,7 +307,7 @@ mod tests {
         head.headers.insert("grpc-encoding", HeaderValue::from_static("gzip"));
         let body = framed(1, &gzip(&request.encode_to_vec()));
         let read = |memory: &BodyMemory| {
-            let batch = Batch::new(Intake::new(0, 1000), memory.reservation(), body.len());
+            let batch = Batch::new(Intake::new(0, 1000, Audience::All), memory.reservation(), body.len());
             OtlpGrpc.read(&head, &body, Events::new(batch, 16 << 20, None)).and_then(Events::checked)
         };
         let failure = read(&memory).unwrap_err();
@@ -314,7 +315,7 @@ mod tests {
         drop(other);
         assert_eq!(memory.used(), 0);
         let broken = framed(1, &gzip(&request.encode_to_vec()[..1 << 20]));
-        let batch = Batch::new(Intake::new(0, 1000), BodyMemory::new(8 << 20).reservation(), 0);
+        let batch = Batch::new(Intake::new(0, 1000, Audience::All), BodyMemory::new(8 << 20).reservation(), 0);
         let failure = OtlpGrpc.read(&head, &broken, Events::new(batch, 16 << 20, None)).unwrap_err();
         assert_eq!((failure.code, status_code(failure.code)), (Code::InvalidBody, 3));
     }

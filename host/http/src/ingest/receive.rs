@@ -11,11 +11,11 @@ use futures::future::join_all;
 use tidegate_model::Failure;
 
 use super::batch::Outcome;
-use super::body;
+use super::body::{self, Received};
 use super::body_memory::BodyReservation;
 use super::door::{Delivered, Door, no_source};
 use super::events::{Events, Finder};
-use super::intake::{self, Sender, begin, cut, find_source};
+use super::intake::{self, Sender, cut, find_source};
 use super::key::Name;
 use crate::app::App;
 use crate::blocking_body::BLOCKING_BYTES;
@@ -77,11 +77,14 @@ async fn take(
     let count = received.bytes.len();
     let work = if door.is_long_work(&received.bytes) { count.max(BLOCKING_BYTES) } else { count };
     let expected = named.as_ref().or(default.as_ref().ok());
-    let (bytes, batch) = begin(service, received, expected.map(String::as_str));
+    let expected = expected.map(String::as_str);
+    let Received { bytes, reservation } = received;
+    let batch = intake::batch(service, &sender.access, expected, bytes.len(), reservation);
     let finder = door.body_names_sources().then(|| Finder {
         service: Arc::clone(service),
         access: Arc::clone(&sender.access),
         memory: memory.clone(),
+        expected: expected.map(str::to_owned),
         has_own: named.is_some(),
         has_default: default.is_ok(),
         known: Vec::new(),
@@ -92,7 +95,10 @@ async fn take(
         let head = Arc::clone(head);
         move || {
             let key = name.map(|name| name.with(&bytes));
-            let events = door.read(&head, &bytes, events)?;
+            let (mut events, is_for_another) = door.read(&head, &bytes, events)?.of_named_source(bytes.len())?;
+            if is_for_another {
+                events = door.read(&head, &bytes, events)?;
+            }
             // The bytes of the body count no more.
             drop(bytes);
             Ok((key, events.checked()?))

@@ -21,7 +21,8 @@ pub struct Access {
     /// The SHA-256 of the token; of a token of an issuer that of the issuer and the subject.
     pub identity: Identity,
     pub(super) scopes: Scopes,
-    /// Parameter values that the token pins. A caller with this token cannot choose others.
+    /// Parameter values that the token pins. A caller with this token cannot choose others; of tenant keys it reads and
+    /// sends no others.
     pub pinned: BTreeMap<String, String>,
     /// The limits of a request with this token, where they are lower than the server's limits.
     pub limits: LimitSet,
@@ -80,7 +81,7 @@ impl Access {
         Self { who: who.to_owned(), scopes, pinned, ..Self::default() }
     }
 
-    /// For whom rows are read with this token.
+    /// For whom rows are read, and logs are sent, with this token.
     pub fn audience(&self) -> Audience {
         Audience::of_pins(self.pinned.clone())
     }

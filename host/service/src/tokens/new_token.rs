@@ -51,11 +51,6 @@ impl NewToken {
         if let Err(message) = Scopes::parse(&self.scopes) {
             failures.push(refused("scopes", message));
         }
-        if !self.pinned.is_empty() && Scopes::stored(&self.scopes).is_of_ingest() {
-            let message = "a parameter that a token fixes binds its queries, and nothing that it sends; \
-                           make one token with the scope ingest and another with query";
-            failures.push(refused("pinned", message.to_owned()));
-        }
         if !self.pinned.is_empty() && Scopes::stored(&self.scopes).is_private() {
             let message = "a private token manages everything, so a parameter that it fixes would protect nothing; \
                            give it the scope query";
@@ -178,6 +173,13 @@ mod tests {
         }
         let fine = NewToken { pinned: pinned("project", "a"), expires_at: Some(6), ..NewToken::new("query") };
         assert_eq!(fine.validate(5), Ok(()));
+        for scopes in ["ingest", "ingest:source:app.logs", "ingest query"] {
+            assert_eq!(
+                NewToken { pinned: pinned("project", "a"), ..NewToken::new(scopes) }.validate(5),
+                Ok(()),
+                "{scopes}"
+            );
+        }
         for scopes in ["query", "query:endpoint:logs.all ingest", "private"] {
             assert_eq!(NewToken { limits: rows.clone(), ..NewToken::new(scopes) }.validate(5), Ok(()), "{scopes}");
         }

@@ -3,17 +3,22 @@
 //! Each event is normalised and encoded as soon as it is there, and its values are dropped. A call therefore holds the
 //! body of its write-ahead row and never the values of all its events. Of many events columns are made at once, so that
 //! they need not be parsed again ([`crate::memory::call_columns`]).
+//!
+//! Whoever makes an intake says for whom its events are sent. Those of a sender that sends for one tenant are held to it
+//! here, so that every way in does it, whatever its protocol is.
 
 use std::mem;
 
 use serde_json::Value;
+use tidegate_model::{Audience, SenderPolicy};
 
 use crate::{
     ingest::{
         json_text::write_json,
         normalise::{self, TimeCounts},
         tape::{Tape, View},
-        tape_reader::{read_leading, read_tape},
+        tape_reader::{read_leading, read_tape, stored_events},
+        tenant_keys,
     },
     memory::call_columns::{CallColumns, KnownShape, MadeColumns},
 };
@@ -53,6 +58,10 @@ pub struct Intake {
     /// The time of arrival, in microseconds.
     now: i64,
     max_bytes: usize,
+    /// For whom the events are sent.
+    audience: Audience,
+    /// What each event must have by that, if its source is known.
+    policy: Option<SenderPolicy>,
     /// The bytes that the events may have together, as far as it is known before.
     expected: usize,
     columns: Columns,
@@ -73,11 +82,13 @@ enum Columns {
 /// The copy's columns are made later.
 impl Clone for Intake {
     fn clone(&self) -> Intake {
-        let Intake { body, now, max_bytes, expected, columns: _, counts, refused } = self;
+        let Intake { body, now, max_bytes, audience, policy, expected, columns: _, counts, refused } = self;
         Intake {
             body: body.clone(),
             now: *now,
             max_bytes: *max_bytes,
+            audience: audience.clone(),
+            policy: policy.clone(),
             expected: *expected,
             columns: Columns::None,
             counts: *counts,
@@ -116,12 +127,15 @@ pub(crate) struct PreparedCall {
 }
 
 impl Intake {
-    /// An intake of events that arrive at `now`, in microseconds, each of at most `max_bytes` as JSON.
-    pub fn new(now: i64, max_bytes: usize) -> Intake {
+    /// An intake of events that arrive at `now`, in microseconds, each of at most `max_bytes` as JSON, and are sent for
+    /// this audience.
+    pub fn new(now: i64, max_bytes: usize, audience: Audience) -> Intake {
         Intake {
             body: Vec::new(),
             now,
             max_bytes,
+            audience,
+            policy: None,
             expected: 0,
             columns: Columns::None,
             counts: Counts::default(),
@@ -134,6 +148,13 @@ impl Intake {
     pub(crate) fn expecting(self, bytes: usize) -> Intake {
         // An id may be added to each event.
         Intake { expected: bytes.saturating_add(bytes / SPARE), ..self }
+    }
+
+    /// The same for events that must have these values: they are set where they are missing, and an event with others is
+    /// refused.
+    #[must_use]
+    pub fn held_to(self, policy: Option<SenderPolicy>) -> Intake {
+        Intake { policy, ..self }
     }
 
     /// The same, with columns for a source with this schema.
@@ -199,13 +220,15 @@ impl Intake {
         }
         self.body.push(if before == 0 { b'[' } else { b',' });
         let start = self.body.len();
-        let normalised = normalise::normalise(event, self.now, &mut times);
-        let written = normalised.and_then(|event| write_json(event.root(), &mut self.body).map(|()| event));
+        let unwritten = |error| format!("the event cannot be written: {error}");
+        let normalised = normalise::normalise(event, self.now, &mut times).map_err(unwritten);
+        let held = normalised.and_then(|event| tenant_keys::hold(event, self.policy.as_ref(), self.max_bytes));
+        let written =
+            held.and_then(|event| write_json(event.root(), &mut self.body).map_err(unwritten).map(|()| event));
         let bytes = self.body.len() - start;
         let normalised = match written {
-            Err(error) => Err(format!("the event cannot be written: {error}")),
             Ok(_) if bytes > self.max_bytes => Err(too_long(bytes, self.max_bytes)),
-            Ok(event) => Ok(event),
+            written => written,
         };
         let mut normalised = normalised.inspect_err(|_| self.body.truncate(before))?;
         if let Columns::Making(columns) = &mut self.columns {
@@ -220,9 +243,26 @@ impl Intake {
         Ok(())
     }
 
+    /// For whom the events are sent.
+    pub fn audience(&self) -> &Audience {
+        &self.audience
+    }
+
+    /// What each event has by that.
+    pub(crate) fn policy(&self) -> Option<&SenderPolicy> {
+        self.policy.as_ref()
+    }
+
     /// Events so far, refused ones included.
     pub fn events(&self) -> usize {
         self.counts.events
+    }
+
+    /// The events as they would be stored, for dry runs.
+    pub fn stored(&self) -> Vec<Value> {
+        let body = [self.body.as_slice(), b"]"].concat();
+        let events = stored_events(if self.body.is_empty() { b"[]" } else { &body }, 0);
+        events.filter_map(Result::ok).map(|event| event.root().to_value()).collect()
     }
 
     /// Events so far that can be stored.

@@ -223,7 +223,7 @@ mod tests {
 
     /// The event as it is read back.
     fn norm(event: Value) -> Value {
-        let mut intake = Intake::new(7, 1 << 20);
+        let mut intake = Intake::new(7, 1 << 20, tidegate_model::Audience::All);
         assert!(intake.add(event), "{:?}", intake.refused());
         stored_events(&intake.finish().body, 1).next().unwrap().unwrap().root().to_value()
     }

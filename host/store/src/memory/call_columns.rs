@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn call(texts: &[String], known: Option<KnownShape>) -> PreparedCall {
-        let intake = Intake::new(1_763_633_702_123_456, 1 << 20);
+        let intake = Intake::new(1_763_633_702_123_456, 1 << 20, tidegate_model::Audience::All);
         let mut intake = known.into_iter().fold(intake, Intake::making_columns);
         texts.iter().for_each(|text| assert!(intake.add_text(text), "{text}"));
         assert!(intake.held() > 0);

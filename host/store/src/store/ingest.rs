@@ -3,11 +3,13 @@
 use std::{ops::RangeInclusive, sync::atomic::Ordering};
 
 use serde_json::Value;
+use tidegate_model::{Audience, SenderPolicy, SourceTenancy};
 
 use crate::{
     clock::now_micros,
     error::{Result, StoreError},
     ingest::intake::{Ingested, Intake},
+    source::Source,
     store::Store,
     wal::idempotency::{KeyedRequest, RequestKey},
 };
@@ -21,7 +23,7 @@ const BLOCKING_EVENTS: usize = 200;
 const COLUMNS_BYTES: RangeInclusive<usize> = 256 << 10..=4 << 20;
 
 impl Store {
-    /// Stores events (JSON objects) and returns what became of them once they are on stable storage. Every table made
+    /// Stores events (JSON objects), as a sender of all tenants does, and returns what became of them once they are on stable storage. Every table made
     /// afterwards shows them. An event is refused alone if it is not an object, is longer than
     /// [`StoreOptions::max_event_bytes`](crate::StoreOptions::max_event_bytes), is nested deeper than
     /// [`MAX_NESTING`](crate::MAX_NESTING), or has more values than [`MAX_VALUES`](crate::MAX_VALUES). Of the others
@@ -43,7 +45,7 @@ impl Store {
     /// # Errors
     /// As [`Self::ingest`].
     pub async fn ingest_at(&self, source: &str, events: Vec<Value>, now: i64) -> Result<Ingested> {
-        let mut intake = self.intake(now);
+        let mut intake = self.intake(now, Audience::All);
         let large = events.len() >= BLOCKING_EVENTS;
         let encode = move || {
             for event in events {
@@ -60,19 +62,35 @@ impl Store {
         self.ingest_intake(source, intake).await
     }
 
-    /// An intake for a call whose events arrive one by one, all at `now` (microseconds since 1970).
-    pub fn intake(&self, now: i64) -> Intake {
-        Intake::new(now, self.options.max_event_bytes)
+    /// An intake for a call whose events arrive one by one, all at `now` (microseconds since 1970), while it is not known for
+    /// which source. Events that are sent for a tenant can only be stored from an intake [of their source](Self::intake_of).
+    pub fn intake(&self, now: i64, audience: Audience) -> Intake {
+        Intake::new(now, self.options.max_event_bytes, audience)
     }
 
-    /// The same for events of this source that have about so many bytes together. If they are many, they become columns as
-    /// they arrive, so that they are not parsed again.
-    pub fn intake_of(&self, source: &str, now: i64, bytes: usize) -> Intake {
-        let intake = self.intake(now).expecting(bytes);
-        match self.find(source) {
-            Ok(source) if COLUMNS_BYTES.contains(&bytes) => intake.making_columns(source.known_shape()),
-            _ => intake,
-        }
+    /// The same for events of this source that have about so many bytes together. Those that are sent for a tenant are held
+    /// to it. If they are many, they become columns as they arrive, so that they are not parsed again.
+    pub fn intake_of(&self, source: &str, now: i64, bytes: usize, audience: Audience) -> Intake {
+        let intake = self.intake(now, audience).expecting(bytes);
+        let Ok(source) = self.find(source) else { return intake };
+        // Where the source does not take them, storing them tells.
+        let policy = self.policy_of(&source, intake.audience()).unwrap_or_default();
+        let intake = intake.held_to(policy);
+        if COLUMNS_BYTES.contains(&bytes) { intake.making_columns(source.known_shape()) } else { intake }
+    }
+
+    /// What events must have that are sent for this audience to a source; nothing for a sender of all tenants.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`]; [`StoreError::NotForSender`].
+    pub fn sender_policy(&self, source: &str, audience: &Audience) -> Result<Option<SenderPolicy>> {
+        self.policy_of(self.find(source)?.as_ref(), audience)
+    }
+
+    fn policy_of(&self, source: &Source, audience: &Audience) -> Result<Option<SenderPolicy>> {
+        let info = source.info();
+        let policy = SourceTenancy::sender_policy(info.tenant.as_ref(), audience, |name| self.is_tenant_key(name));
+        policy.map_err(|why| StoreError::NotForSender { source_name: info.name.clone(), why })
     }
 
     /// [`Self::ingest`] of the events of an intake.
@@ -88,9 +106,14 @@ impl Store {
     /// 50,000 keys of a source are kept. If nothing of a request is stored, neither is its key.
     ///
     /// # Errors
-    /// As [`Self::ingest`]; [`StoreError::KeyReused`] when the key came with another body.
+    /// As [`Self::ingest`]; [`StoreError::KeyReused`] when the key came with another body;
+    /// [`StoreError::NotForSender`] and [`StoreError::TenancyChanged`] of events that are sent for a tenant.
     pub async fn ingest_once(&self, source: &str, intake: Intake, key: Option<RequestKey>) -> Result<Ingested> {
         let source = self.find(source)?;
+        // Whatever way the events have come: without what their sender must have they are not stored.
+        if self.policy_of(&source, intake.audience())?.as_ref() != intake.policy() {
+            return Err(StoreError::TenancyChanged(source.info().name.clone()));
+        }
         if intake.events() == 0 {
             return Ok(Ingested::default());
         }

@@ -12,7 +12,7 @@ fn event(id: &str, status: &Value) -> Value {
 }
 
 fn intake(store: &Store, events: &[(&str, Value)]) -> Intake {
-    let mut intake = store.intake_of("s", 0, BYTES);
+    let mut intake = store.intake_of("s", 0, BYTES, tidegate_model::Audience::All);
     events.iter().for_each(|(id, status)| assert!(intake.add(event(id, status))));
     intake
 }

@@ -209,7 +209,7 @@ async fn a_flush_of_which_the_log_has_a_part_is_completed() {
         store.catalog().lock().execute_batch(sql).unwrap();
         if !same {
             // Other events under the same numbers.
-            let mut intake = crate::Intake::new(0, 10_000);
+            let mut intake = crate::Intake::new(0, 10_000, tidegate_model::Audience::All);
             for event in events(7000, 1) {
                 assert!(intake.add(event));
             }

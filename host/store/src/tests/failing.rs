@@ -169,7 +169,7 @@ async fn syncs_fail() {
     let store = Store::open(&data, manual()).unwrap();
     store.create_source("s").unwrap();
     let send = async |store: &Arc<Store>, i: usize| {
-        let mut intake = store.intake(0);
+        let mut intake = store.intake(0, tidegate_model::Audience::All);
         intake.add(json!({"id": i.to_string()}));
         let body = u8::try_from(i).unwrap();
         store.ingest_once("s", intake, Some(RequestKey { name: [body; 32], body: [body; 32] })).await

@@ -78,7 +78,7 @@ proptest! {
                     store.ingest("s", events).await.unwrap();
                 } else {
                     // As a large call, whose columns are made before it is committed.
-                    let mut intake = store.intake_of("s", 0, 1 << 20);
+                    let mut intake = store.intake_of("s", 0, 1 << 20, tidegate_model::Audience::All);
                     events.into_iter().for_each(|event| assert!(intake.add(event)));
                     store.ingest_intake("s", intake).await.unwrap();
                 }

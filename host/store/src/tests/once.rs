@@ -15,7 +15,7 @@ fn key(name: u8, body: u8) -> Option<RequestKey> {
 }
 
 async fn send(store: &Store, events: &[Value], key: Option<RequestKey>, now: i64) -> Result<Ingested, StoreError> {
-    let mut intake = store.intake(now);
+    let mut intake = store.intake(now, tidegate_model::Audience::All);
     for event in events {
         intake.add(event.clone());
     }

@@ -187,7 +187,7 @@ async fn a_request_that_is_sent_again_is_stored_again_only_if_it_is_lost() {
     let store = folders.open("data").unwrap();
     store.create_source("s").unwrap();
     let send = async |store: &Store, number: u8| {
-        let mut intake = store.intake(5);
+        let mut intake = store.intake(5, tidegate_model::Audience::All);
         intake.add(json!({"id": format!("{number}")}));
         let key = crate::RequestKey { name: [number; 32], body: [number; 32] };
         store.ingest_once("s", intake, Some(key)).await.unwrap();

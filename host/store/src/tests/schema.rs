@@ -557,7 +557,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 /// The event in the form in which it is stored.
 fn normalised(event: &Value) -> Value {
-    let mut intake = Intake::new(0, usize::MAX);
+    let mut intake = Intake::new(0, usize::MAX, tidegate_model::Audience::All);
     assert!(intake.add(event.clone()), "{:?}", intake.refused());
     stored_events(&intake.finish().body, 1).next().unwrap().unwrap().root().to_value()
 }

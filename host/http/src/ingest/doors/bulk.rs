@@ -208,7 +208,10 @@ fn source_of(index: &str, events: &mut Events) -> Result<usize, Arc<Failure>> {
     let found = events.source_of(index);
     let without = index.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     match without.strip_suffix('-').filter(|name| !name.is_empty() && without.len() < index.len()) {
-        Some(name) if found.is_err() => events.source_of(name).or(found),
+        // A source that is there and may not be sent to is told before one that is not there.
+        Some(name) if found.is_err() => {
+            events.source_of(name).or_else(|failure| if failure.code == Code::Forbidden { Err(failure) } else { found })
+        }
         _ => found,
     }
 }
@@ -221,6 +224,7 @@ mod tests {
     use super::super::super::events::Item;
     use super::*;
     use serde_json::json;
+    use tidegate_model::Audience;
     use tidegate_store::Intake;
 
     fn lines(body: &str) -> Result<Events, Failure> {
@@ -292,7 +296,7 @@ mod tests {
             events.items.iter().map(|item| Arc::as_ptr(item.fate.as_ref().unwrap_err())).collect();
         assert_eq!((events.items.len(), reasons.len()), (2_000, 2));
         let memory = BodyMemory::new(1 << 20);
-        let batch = Batch::new(Intake::new(0, 1_000), memory.reservation(), body.len());
+        let batch = Batch::new(Intake::new(0, 1_000, Audience::All), memory.reservation(), body.len());
         let events = read(None, body.as_bytes(), Events::new(batch, 1 << 20, None)).unwrap().checked().unwrap();
         let Events { own, items, items_memory, .. } = events;
         drop(own);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tidegate_model::{Code, Failure};
 use tidegate_service::failures::of_store;
 use tidegate_service::rate::RequestClass;
-use tidegate_store::Intake;
+use tidegate_store::{Intake, StoreError};
 
 use super::super::batch::Outcome;
 use super::record::{Credentials, credentials, read, record};
@@ -63,7 +63,8 @@ impl Batch {
             None => {
                 let to = sender.destination(&credentials)?;
                 let place = self.parts.iter().position(|part| part.to == to).unwrap_or_else(|| {
-                    self.parts.push(Part { to, intake: app.service.store.intake(now), bytes: 0 });
+                    let intake = app.service.store.intake_of(&to.source, now, 0, to.audience.clone());
+                    self.parts.push(Part { to, intake, bytes: 0 });
                     self.parts.len() - 1
                 });
                 self.known.push((credentials, place));
@@ -123,6 +124,11 @@ impl Part {
                         if !outcome.refused.is_empty() {
                             refusals.tell(app, Reason::Invalid, outcome.refused.len(), sender.peer);
                         }
+                        return;
+                    }
+                    // What waits is held to what the source said before. That changes nothing when it is tried again.
+                    Err(StoreError::TenancyChanged(_) | StoreError::NotForSender { .. }) => {
+                        refusals.count(app, Reason::NotForTenant, intake.events(), sender.peer);
                         return;
                     }
                     Err(error) => of_store(error),

@@ -93,7 +93,7 @@ impl Connection {
     /// A connection of this sender. `stranger` is its place among those that have yet to send a token.
     pub(super) fn new(shared: Arc<Shared>, sender: Sender, stranger: Option<Arc<AnonymousConnection>>) -> Self {
         Self {
-            frames: Frames::new(shared.app.service.store.intake(0).max_event_bytes()),
+            frames: Frames::new(shared.app.service.store.max_event_bytes()),
             memory: [shared.app.bodies.reservation(), shared.memory.reservation()],
             reserved: 0,
             shared,

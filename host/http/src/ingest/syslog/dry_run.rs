@@ -1,6 +1,8 @@
-//! Reads a stream of syslog as a connection does, and stores nothing: for the fuzz target.
+//! Reads a stream of syslog as a connection does, and stores nothing: for the fuzz target. The events are shown as they
+//! would be stored, but for their ids, which are made up.
 
 use chrono_tz::Tz;
+use tidegate_model::{Audience, SenderPolicy};
 use tidegate_store::Intake;
 
 use super::frames::{Cut, Frames, Rest};
@@ -29,10 +31,11 @@ pub struct SyslogContent {
     pub held: usize,
 }
 
-/// Reads a stream that arrives in pieces of so many bytes. Messages have at most 256 bytes.
-pub fn read_syslog(bytes: &[u8], piece: usize) -> SyslogContent {
+/// Reads a stream that arrives in pieces of so many bytes, from a sender whose events must have these values. Messages have
+/// at most 256 bytes.
+pub fn read_syslog(bytes: &[u8], piece: usize, policy: Option<SenderPolicy>) -> SyslogContent {
     let (mut frames, mut content, mut held) = (Frames::new(LONGEST), SyslogContent::default(), Vec::new());
-    let mut intake = Intake::new(NOW, 64 << 10);
+    let mut intake = Intake::new(NOW, 64 << 10, Audience::All).held_to(policy);
     for piece in bytes.chunks(piece.max(1)) {
         held.extend_from_slice(piece);
         let mut at = 0;
@@ -65,15 +68,18 @@ fn take(message: &[u8], content: &mut SyslogContent, intake: &mut Intake) {
     match read(&text, Calendar { now: NOW, zone: Tz::Europe__Berlin }) {
         Ok(message) => {
             credentials(&message);
-            let event = record(message);
-            content.events.push(event.to_string());
-            intake.add(event);
+            intake.add(record(message));
         }
         Err(reason) => content.unreadable.push(reason.to_string()),
     }
 }
 
 fn finished(mut content: SyslogContent, intake: &Intake) -> SyslogContent {
+    let mut events = intake.stored();
+    for event in &mut events {
+        event.as_object_mut().and_then(|fields| fields.remove("id"));
+    }
+    content.events = events.iter().map(ToString::to_string).collect();
     content.refused = intake.refused().iter().map(|refused| refused.reason.clone()).collect();
     content
 }

@@ -19,6 +19,7 @@ pub(super) enum Reason {
     TooLong,
     Unauthorized,
     NoSource,
+    NotForTenant,
     Invalid,
     Incomplete,
     TooSlow,
@@ -34,6 +35,7 @@ impl Reason {
             Self::TooLong => "too_long",
             Self::Unauthorized => "unauthorized",
             Self::NoSource => "no_source",
+            Self::NotForTenant => "not_for_tenant",
             Self::Invalid => "invalid",
             Self::Incomplete => "incomplete",
             Self::TooSlow => "too_slow",
@@ -53,9 +55,13 @@ impl Reason {
             Self::NoSource => {
                 "there is no source for a message: neither the one that it names nor [syslog] source is there"
             }
+            Self::NotForTenant => {
+                "the token of a message sends logs of one tenant only, and its source does not have what the token fixes as a \
+                 tenant key"
+            }
             Self::Invalid => {
-                "a message cannot be stored: it is no event, its structured data has more than 100 elements, or its element \
-                 [tidegate@...] is not well formed"
+                "a message cannot be stored: it is no event, its structured data has more than 100 elements, its element \
+                 [tidegate@...] is not well formed, or it has another tenant than its token"
             }
             Self::Incomplete => "a connection ended within a message",
             Self::TooSlow => "a message did not arrive in [syslog] message_timeout",

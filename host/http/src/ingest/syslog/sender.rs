@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tidegate_model::Code;
+use tidegate_model::{Audience, Code};
 use tidegate_service::{Identity, Service};
 
 use super::super::intake::find_source;
@@ -30,6 +30,8 @@ pub(super) struct Destination {
     pub(super) source: String,
     /// What the rate is limited by: the token, or the address of a sender without one.
     pub(super) identity: Identity,
+    /// For whom the message is sent: for the tenant of the token, if it has one.
+    pub(super) audience: Audience,
 }
 
 impl Sender {
@@ -40,7 +42,7 @@ impl Sender {
     /// Where a message with these credentials goes.
     ///
     /// # Errors
-    /// [`Reason::Unauthorized`] or [`Reason::NoSource`].
+    /// [`Reason::Unauthorized`], [`Reason::NoSource`] or [`Reason::NotForTenant`].
     pub(super) fn destination(&self, credentials: &Credentials) -> Result<Destination, Reason> {
         let store = &self.service.store;
         let default = self.service.options.syslog.source.as_str();
@@ -52,7 +54,7 @@ impl Sender {
             let source = Some(default).filter(|name| !name.is_empty()).and_then(|name| store.source(name));
             let source = source.ok_or(Reason::NoSource)?.name;
             let identity = Sha256::new().chain_update(b"syslog ").chain_update(self.peer.to_string()).finalize().into();
-            return Ok(Destination { source, identity });
+            return Ok(Destination { source, identity, audience: Audience::All });
         };
         let access = self.service.tokens.access(token, self.service.clock.now()).ok_or(Reason::Unauthorized)?;
         let named = credentials.source.as_deref().unwrap_or(default);
@@ -61,8 +63,9 @@ impl Sender {
         }
         let source = find_source(store, &access, named).map_err(|failure| match failure.code {
             Code::NotFound => Reason::NoSource,
+            Code::Forbidden => Reason::NotForTenant,
             _ => Reason::Unauthorized,
         })?;
-        Ok(Destination { source, identity: access.identity })
+        Ok(Destination { source, identity: access.identity, audience: access.audience() })
     }
 }

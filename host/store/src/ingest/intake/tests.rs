@@ -18,7 +18,7 @@ fn events(intake: Intake) -> Vec<Value> {
 #[test]
 fn what_cannot_be_stored_is_refused_alone() {
     let long = json!({"id": "long", "event_message": "x".repeat(200)});
-    let mut intake = Intake::new(0, 100);
+    let mut intake = Intake::new(0, 100, Audience::All);
     for event in [
         json!([1]),
         json!({"id": "a"}),
@@ -39,14 +39,14 @@ fn what_cannot_be_stored_is_refused_alone() {
     assert!(refused[4].1.contains("is reserved"), "{refused:?}");
     assert_eq!((intake.events(), intake.rows()), (7, 2));
     assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "b", "timestamp": 0})]);
-    assert_eq!(Intake::new(0, 100).finish().body, b"[]");
+    assert_eq!(Intake::new(0, 100, Audience::All).finish().body, b"[]");
 }
 
 #[test]
 fn an_event_of_too_many_values_is_refused_by_text_and_by_tree() {
     // 400 KB of text that would be a tree of 18 MB.
     let event = json!({"a": vec![[0]; 100_000]});
-    let mut intake = Intake::new(0, 1 << 20);
+    let mut intake = Intake::new(0, 1 << 20, Audience::All);
     assert!(!intake.add_text(&event.to_string()));
     assert!(!intake.add(event));
     assert!(intake.refused().iter().all(|refused| refused.reason == too_many_values()));
@@ -57,7 +57,7 @@ fn an_event_of_too_many_values_is_refused_by_text_and_by_tree() {
 fn odd_times_are_counted_with_the_events_that_are_stored() {
     const DAY: i64 = 24 * 3600 * 1_000_000;
     let now = 1_763_633_702_123_456;
-    let mut intake = Intake::new(now, 200);
+    let mut intake = Intake::new(now, 200, Audience::All);
     let mark = intake.mark();
     for event in [
         json!({"timestamp": "soon"}),
@@ -79,7 +79,7 @@ fn odd_times_are_counted_with_the_events_that_are_stored() {
 
 #[test]
 fn an_intake_can_be_taken_back() {
-    let mut intake = Intake::new(0, 100);
+    let mut intake = Intake::new(0, 100, Audience::All);
     intake.add(json!({"id": "a"}));
     let mark = intake.mark();
     intake.add(json!({"id": "b"}));
