@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_model::{
     Arguments, Audience, Code, Failure, Format as ParameterFormat, Limits, Manifest, Parameter, Value, whole_word,
 };
+use tidegate_store::Store;
 use uuid::Uuid;
 
 use super::Executor;
@@ -111,13 +112,7 @@ impl Executor {
             Some(own) if own.format == Some(ParameterFormat::Regex) => (own.name.clone(), whole_word(pinned)),
             Some(own) => (own.name.clone(), pinned.clone()),
             None if store.is_tenant_key(name) => (name.clone(), pinned.clone()),
-            None => {
-                let message = format!(
-                    "the access token fixes '{name}', which is a tenant key of no source and no parameter of this endpoint: its \
-                     answer would not be bound to it"
-                );
-                return Err(Failure::new(Code::Forbidden, message).about(name));
-            }
+            None => return Err(not_bound(name)),
         });
         }
         let used = UsedParameters::of(&manifest, adhoc.as_ref());
@@ -141,6 +136,21 @@ impl Executor {
             tenant,
         })
     }
+}
+
+/// The first name that a token pins and an endpoint is not bound by, as the refusal of the token: the name is a tenant key of
+/// no source, and none of the endpoint's parameters. `manifest` has those of the endpoints that it reads, too.
+pub(crate) fn unbound_pin(store: &Store, manifest: &Manifest, access: &Access) -> Option<Failure> {
+    let is_bound = |name: &str| manifest.parameters.iter().any(|own| own.name == name) || store.is_tenant_key(name);
+    access.pinned.keys().find(|name| !is_bound(name)).map(|name| not_bound(name))
+}
+
+fn not_bound(name: &str) -> Failure {
+    let message = format!(
+        "the access token fixes '{name}', which is a tenant key of no source and no parameter of this endpoint: its answer \
+         would not be bound to it"
+    );
+    Failure::new(Code::Forbidden, message).about(name)
 }
 
 /// The limits of a request: the smallest of the server's, the endpoint's and the token's. A caller can be held to less

@@ -5,6 +5,7 @@
 //! changed the tokens.
 
 mod access;
+mod classes;
 mod last_use;
 mod new_token;
 mod scopes;
@@ -23,6 +24,7 @@ use scopes::Scopes;
 use secret::hash;
 
 pub use access::Access;
+pub use classes::{AccessClass, ClassKey};
 pub use new_token::NewToken;
 pub(crate) use secret::artefact_key;
 pub use secret::{generate_alert_secret, generate_token};
