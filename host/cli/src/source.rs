@@ -62,7 +62,8 @@ fn path(name: &str) -> String {
 
 fn list(server: &ServerArguments) -> Outcome {
     let sources = Client::new(server, "a private token")?.json("GET", "/api/sources")?;
-    let sources = sources.as_array().ok_or("the answer is no list of sources; is a Tidegate server at that address?")?;
+    let sources =
+        sources.as_array().ok_or("the answer is no list of sources; is a Tidegate server at that address?")?;
     let width = sources.iter().map(|source| text(source, "name").chars().count()).max().unwrap_or_default();
     for source in sources {
         let name = text(source, "name");
@@ -146,7 +147,9 @@ mod tests {
         assert_eq!(read(&["shared"]).unwrap(), json!("shared"));
         let keys = json!({"project": "metadata.project", "team": "team"});
         assert_eq!(read(&["team=team", "project=metadata.project"]).unwrap(), keys);
-        for wrong in [&["project"][..], &["shared", "project=project"], &["a=b", "a=c"], &["project="], &["none", "none"]] {
+        for wrong in
+            [&["project"][..], &["shared", "project=project"], &["a=b", "a=c"], &["project="], &["none", "none"]]
+        {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }

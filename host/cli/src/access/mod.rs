@@ -34,7 +34,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let Arguments { token, all: _, source, json, server } = arguments;
     let is_own = token.as_deref() == Some("current");
     if is_own && source.is_some() {
-        return Err("--source is for those who may know who reads a source; `current` tells of all that the token reads".into());
+        return Err(
+            "--source is for those who may know who reads a source; `current` tells of all that the token reads".into(),
+        );
     }
     let client = Client::new(server, if is_own { "the token" } else { "a private token" })?;
     let path = match token {

@@ -25,7 +25,8 @@ pub(super) fn of_class(class: &Value) -> Vec<String> {
     let tokens = class.get("tokens").and_then(Value::as_u64).unwrap_or_default();
     let pinned: Vec<String> = texts(class, "pinned").map(str::to_owned).collect();
     let who = if tokens == 1 { "token" } else { "tokens" };
-    let mut lines = vec![format!("{tokens} {who} with the scopes {}{}", text(class, "scopes"), listed("; pins ", &pinned))];
+    let mut lines =
+        vec![format!("{tokens} {who} with the scopes {}{}", text(class, "scopes"), listed("; pins ", &pinned))];
     let limits = pairs(class, "limits");
     lines.extend((!limits.is_empty()).then(|| format!("  limits of the token: {}", limits.join(", "))));
     lines.extend(about(class));
@@ -109,7 +110,11 @@ fn bounds(endpoint: &Value) -> Vec<String> {
         "unless_turned_off" => "unless turned off",
         _ => "if asked for",
     };
-    let limits = pairs(endpoint, "limits").join(", ");
+    // Limits of code say nothing of a saved query.
+    let is_code = list(endpoint, "tables").iter().any(|table| text(table, "read_by") == "code");
+    let mut limits = pairs(endpoint, "limits");
+    limits.retain(|limit| is_code || !limit.starts_with("component_"));
+    let limits = limits.join(", ");
     [text(endpoint, "endpoint"), adhoc, redaction, &limits].map(str::to_owned).to_vec()
 }
 

@@ -150,7 +150,7 @@ fn source(of: &PlannedSource, refusal: Option<&PlannedSource>, to: Shown) -> Val
         "reason": reason,
         "by_policy": by_policy,
     });
-    if let (Some(fields), false) = (told.as_object_mut(), to == Shown::Itself && rows.is_err()) {
+    if let (Some(fields), false) = (told.as_object_mut(), to == Shown::Itself && access == "refused") {
         fields.insert("id".to_owned(), id.to_string().into());
         fields.insert("source".to_owned(), name.as_str().into());
         fields.insert("columns".to_owned(), columns.iter().map(String::as_str).collect());
@@ -173,7 +173,9 @@ fn predicate(policy: &RowPolicy, shown: Shown) -> String {
 
 fn remedy(why: &NotOfTenant) -> String {
     match why {
-        NotOfTenant::Undeclared => "the source does not say whose its rows are; name its tenant key, or mark it shared".to_owned(),
+        NotOfTenant::Undeclared => {
+            "the source does not say whose its rows are; name its tenant key, or mark it shared".to_owned()
+        }
         NotOfTenant::NoKey => "no tenant key that the token pins; mark the source shared, or name its key".to_owned(),
         NotOfTenant::LacksKey(name) => format!("it lacks the tenant key {name}, which the token pins; name its field"),
     }

@@ -15,9 +15,9 @@ use tidegate_service::{ComponentKind, SaveRequest, Service, blocking};
 
 use super::component_view::component_shown;
 use super::components::{on_save, repacked, stored};
-use super::saving::{Saving, saved_and_widened};
 use super::endpoint_view::{EndpointView, all_shown, known, shown, version_of, version_shown};
 use super::fields::Fields;
+use super::saving::{Saving, saved_and_widened};
 use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, answer_room, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;

@@ -59,7 +59,8 @@ pub(super) fn schemas() -> Value {
     let shown = |name: &str| reference("schemas", name);
     let days = json!({"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."});
     let bytes = json!({"type": ["integer", "null"], "minimum": 0, "description": "0 is without limit, null is the server's setting."});
-    let tenant = "Whose its rows are: \"shared\", or the tenant keys with the field that holds each; null where nobody says it.";
+    let tenant =
+        "Whose its rows are: \"shared\", or the tenant keys with the field that holds each; null where nobody says it.";
     let tenant = json!({"type": ["object", "string", "null"], "additionalProperties": text, "description": tenant});
     let source_fields = json!({
         "name": {"type": "string", "minLength": 1}, "retention_days": days, "retention_bytes": bytes, "tenant": tenant,
@@ -135,27 +136,30 @@ pub(super) fn schemas() -> Value {
         let warning = "Endpoints that a scope names and that are not there so far, and what the token reads that no other of its kind did.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
     }
-    let source = object(json!({
-        "id": id,
-        "name": text,
-        "retention_days": days,
-        "retention_bytes": bytes,
-        "tenant": tenant,
-        "warnings": {"type": "array", "items": text, "description": "What a change of the tenant keys widens."},
-        "effective_retention_days": some_count,
-        "effective_retention_bytes": some_count,
-        "rows": count,
-        "bytes": count,
-        "segments": count,
-        "memory_rows": count,
-        "memory_bytes": count,
-        "oldest": time,
-        "newest": time,
-        "fields": count,
-        "max_fields": count,
-        "overflows": {"type": "boolean"},
-        "inserted_at": time,
-    }), &["id", "name"]);
+    let source = object(
+        json!({
+            "id": id,
+            "name": text,
+            "retention_days": days,
+            "retention_bytes": bytes,
+            "tenant": tenant,
+            "warnings": {"type": "array", "items": text, "description": "What a change of the tenant keys widens."},
+            "effective_retention_days": some_count,
+            "effective_retention_bytes": some_count,
+            "rows": count,
+            "bytes": count,
+            "segments": count,
+            "memory_rows": count,
+            "memory_bytes": count,
+            "oldest": time,
+            "newest": time,
+            "fields": count,
+            "max_fields": count,
+            "overflows": {"type": "boolean"},
+            "inserted_at": time,
+        }),
+        &["id", "name"],
+    );
     json!({
         "Error": object(json!({"error": object(json!({
             "code": {"type": "string", "enum": Code::ALL.map(Code::name), "description": "A word for programs, such as unknown_table."},

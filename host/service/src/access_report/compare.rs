@@ -77,7 +77,8 @@ impl Reach {
                     format!("was {}, now {}", shown(was), shown(now))
                 }
                 Some(was) => {
-                    let more: Vec<&str> = now.columns.iter().filter(|column| !has(&was.columns, column)).map(String::as_str).collect();
+                    let more: Vec<&str> =
+                        now.columns.iter().filter(|column| !has(&was.columns, column)).map(String::as_str).collect();
                     match more.len() {
                         0 => return None,
                         1 => format!("also the column {}", more.join(", ")),
@@ -167,7 +168,9 @@ mod tests {
         ] {
             assert_eq!(change(&before, &after).as_deref(), Some(told));
         }
-        for (before, after) in [(all(), one()), (one(), both()), (one(), one()), (all(), refused()), (one(), Reach::default())] {
+        for (before, after) in
+            [(all(), one()), (one(), both()), (one(), one()), (all(), refused()), (one(), Reach::default())]
+        {
             assert_eq!(change(&before, &after), None);
         }
     }
@@ -186,7 +189,8 @@ mod tests {
         let part = |rows: RowsOf| reach(&[("a", keyed(&["project"]), &["id"]), ("b", rows, &["mail"])]);
         let (before, after) = (part(Err(NotOfTenant::NoKey)), part(Ok(None)));
         assert_eq!(before.sources.len(), 0);
-        let told: Vec<String> = after.wider_than(&before).into_iter().map(|w| format!("{}: {}", w.source, w.change)).collect();
+        let told: Vec<String> =
+            after.wider_than(&before).into_iter().map(|w| format!("{}: {}", w.source, w.change)).collect();
         assert_eq!(told, ["a: was refused, now project = own", "b: was refused, now ALL"]);
     }
 }

@@ -12,6 +12,6 @@ mod report;
 mod widening;
 
 pub use plans::{Piece, PlannedEndpoint, PlannedPiece, PlannedSource};
-pub use report::{AccessReports, AdhocText, ClassAccess, EndpointAccess, Redaction};
 pub(crate) use plans::{ReportPlanner, Version};
+pub use report::{AccessReports, AdhocText, ClassAccess, EndpointAccess, Redaction};
 pub use widening::{Compared, Widened};

@@ -133,7 +133,8 @@ impl ReportPlanner {
             entries.retain(|entry| Some(entry.id) != changed.id);
             entries.extend(self.registry.reads(changed.tables));
         }
-        let reads = entries.iter().map(|entry| self.registry.load(&self.store, entry)).collect::<Result<Vec<_>, _>>()?;
+        let reads =
+            entries.iter().map(|entry| self.registry.load(&self.store, entry)).collect::<Result<Vec<_>, _>>()?;
         let mut manifest = with_parameters_of(version.manifest, &reads).into_owned();
         for parameter in changed.into_iter().flat_map(|changed| &changed.manifest.parameters) {
             if !manifest.parameters.iter().any(|own| own.name.eq_ignore_ascii_case(&parameter.name)) {

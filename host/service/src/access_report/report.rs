@@ -151,12 +151,7 @@ impl AccessReports {
         Ok(classes)
     }
 
-    fn planned(
-        &self,
-        entry: &EndpointEntry,
-        endpoint: &Endpoint,
-        access: &Access,
-    ) -> Result<PlannedEndpoint, Failure> {
+    fn planned(&self, entry: &EndpointEntry, endpoint: &Endpoint, access: &Access) -> Result<PlannedEndpoint, Failure> {
         let broken = self.planner.registry.check_result(entry.id).filter(|result| result.version == entry.version);
         if let Some(failure) = broken.and_then(|result| result.broken.clone()) {
             return Ok(PlannedEndpoint { refused: Some(failure), pieces: Vec::new() });

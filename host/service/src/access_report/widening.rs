@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tidegate_model::{Failure, SourceTenancy};
 use tidegate_store::EndpointEntry;
@@ -18,8 +19,9 @@ use crate::failures::{of_store, refused};
 use crate::registry::Endpoint;
 use crate::tokens::{Access, AccessClass};
 
-/// The most endpoints that are compared for one change, counted once for each set of pinned names.
+/// The most endpoints that are compared for one change, counted once for each set of pinned names, and for how long.
 const MOST_COMPARED: usize = 200;
+const LONGEST: Duration = Duration::from_secs(5);
 /// The most lines that are told.
 const MOST_TOLD: usize = 20;
 
@@ -37,6 +39,27 @@ pub struct Widened {
 pub struct Compared {
     endpoints: Vec<(Arc<EndpointEntry>, Asking, Reach)>,
     left_out: usize,
+}
+
+/// How much is left of what one change may take.
+#[derive(Debug)]
+struct Budget {
+    left: usize,
+    until: Option<Instant>,
+}
+
+impl Budget {
+    fn new() -> Self {
+        Self { left: MOST_COMPARED, until: Instant::now().checked_add(LONGEST) }
+    }
+
+    /// Whether one more endpoint may be compared.
+    fn takes(&mut self) -> bool {
+        let in_time = self.until.is_none_or(|until| Instant::now() < until);
+        let takes = in_time && self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        takes
+    }
 }
 
 /// Classes that read the same through an endpoint, because they pin the same names.
@@ -128,10 +151,9 @@ impl AccessReports {
         };
         let asking = grouped(classes.iter().filter(|class| class.access.may_query(name, changed.id)), could);
         let now = self.clock.now();
-        let mut compared = 0_usize;
+        let mut budget = Budget::new();
         for asking in asking {
-            compared += 1;
-            if compared > MOST_COMPARED {
+            if !budget.takes() {
                 widened.left_out += 1;
                 continue;
             }
@@ -150,8 +172,7 @@ impl AccessReports {
         for entry in readers {
             let may_query = |class: &&AccessClass| class.access.may_query(&entry.name, Some(entry.id));
             for asking in grouped(classes.iter().filter(may_query), |_| true) {
-                compared += 1;
-                if compared > MOST_COMPARED {
+                if !budget.takes() {
                     widened.left_out += 1;
                     continue;
                 }
@@ -177,7 +198,7 @@ impl AccessReports {
         let (was, becomes) = (keys_of(was.as_ref()), keys_of(becomes.as_ref()));
         let names: BTreeSet<&String> = was.symmetric_difference(&becomes).collect();
         let (classes, registry) = (self.comparable(), &self.planner.registry);
-        let mut compared = Compared::default();
+        let (mut compared, mut budget) = (Compared::default(), Budget::new());
         for entry in registry.all() {
             let reads = source.is_some_and(|source| self.reads(&entry, source));
             let is_touched = |class: &&AccessClass| {
@@ -185,7 +206,7 @@ impl AccessReports {
                     && (reads || class.access.pinned.keys().any(|name| names.contains(name)))
             };
             for asking in grouped(classes.iter().filter(is_touched), |_| true) {
-                if compared.endpoints.len() >= MOST_COMPARED {
+                if !budget.takes() {
                     compared.left_out += 1;
                     continue;
                 }
@@ -221,13 +242,12 @@ impl AccessReports {
         if access.is_private() || self.comparable().iter().any(|class| class.key == key) {
             return Ok(widened);
         }
-        let mut compared = 0_usize;
+        let mut budget = Budget::new();
         for entry in self.planner.registry.all() {
             if !access.may_query(&entry.name, Some(entry.id)) {
                 continue;
             }
-            compared += 1;
-            if compared > MOST_COMPARED {
+            if !budget.takes() {
                 widened.left_out += 1;
                 continue;
             }
@@ -245,12 +265,7 @@ impl AccessReports {
     }
 
     /// What a reader reaches through an endpoint, as it is or as it would be if `changed` were saved.
-    fn reach(
-        &self,
-        entry: &EndpointEntry,
-        access: &Access,
-        changed: Option<Version<'_>>,
-    ) -> Result<Reach, Failure> {
+    fn reach(&self, entry: &EndpointEntry, access: &Access, changed: Option<Version<'_>>) -> Result<Reach, Failure> {
         let endpoint: Arc<Endpoint> = self.planner.registry.peek(&self.planner.store, entry)?;
         let is_code = self.kinds.read(&endpoint.component).map_err(of_store)? == ComponentKind::Wasm;
         // One that cannot be used gives nobody anything.

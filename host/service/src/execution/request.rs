@@ -108,12 +108,12 @@ impl Executor {
             values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
             let of_name = |own: &&Parameter| own.name == *name;
             values.push(match manifest.parameters.iter().find(of_name) {
-            // A parameter that is a regular expression would find the tenant in the names of others.
-            Some(own) if own.format == Some(ParameterFormat::Regex) => (own.name.clone(), whole_word(pinned)),
-            Some(own) => (own.name.clone(), pinned.clone()),
-            None if store.is_tenant_key(name) => (name.clone(), pinned.clone()),
-            None => return Err(not_bound(name)),
-        });
+                // A parameter that is a regular expression would find the tenant in the names of others.
+                Some(own) if own.format == Some(ParameterFormat::Regex) => (own.name.clone(), whole_word(pinned)),
+                Some(own) => (own.name.clone(), pinned.clone()),
+                None if store.is_tenant_key(name) => (name.clone(), pinned.clone()),
+                None => return Err(not_bound(name)),
+            });
         }
         let used = UsedParameters::of(&manifest, adhoc.as_ref());
         values.retain(|(name, _)| used.has(name));
