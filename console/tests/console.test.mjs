@@ -519,11 +519,16 @@ test("a source shows its fields, takes a test event, and keeps a setting", async
   await page.getByText("metadata.request.path").waitFor();
   assert.match(await page.getByRole("row", { name: "event_message STRING" }).innerText(), /100 %/);
   await accessible("a source");
+  await page.getByRole("tab", { name: "Who reads it" }).click();
+  await page.locator("[data-access]").first().waitFor();
+  assert.match(await page.locator("[data-access]").first().innerText(), /logs\.all/);
+  await accessible("who reads a source");
   await page.getByRole("tab", { name: "Send to it" }).click();
   await page.getByRole("button", { name: "Send a test event" }).click();
   await page.getByText("It arrived").waitFor();
   await accessible("sending to a source");
   await page.getByRole("tab", { name: "Settings" }).click();
+  assert.equal(await page.getByLabel("Tenant keys").inputValue(), "project=project");
   await page.getByLabel("Keep rows for (days)").fill("30");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("30 days").waitFor();
@@ -543,6 +548,11 @@ test("a pinned token sees its rows and no management, and is signed out when it 
   const pinned = await page.locator("[data-secret]").innerText();
   await accessible("the token that was made");
   await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("link", { name: "What tenant of the tests reads" }).click();
+  await page.getByText("project = 'p2'").first().waitFor();
+  await accessible("what a token reads");
+  await page.goto(`${base}/console#/tokens`);
+  await page.getByRole("row").filter({ hasText: "tenant of the tests" }).waitFor();
 
   const own = await browser.newContext({ viewport: { width: 420, height: 800 }, colorScheme: "dark" });
   const tenant = await opened(own);

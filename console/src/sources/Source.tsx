@@ -1,6 +1,7 @@
 // One source: how much it holds, its fields, how long it keeps rows, and how to send to it.
 import { useRef, useState } from "preact/hooks";
 import { json, messageOf, segment, type Schemas } from "../api/client";
+import { SourceReaders } from "../access/SourceReaders";
 import { address, go } from "../route";
 import { ago, bytes, count, time } from "../result/format";
 import { T } from "../text";
@@ -8,11 +9,12 @@ import { Alert, Dialog, Field, Page, Tabs, styled } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
 import { Sending } from "./Sending";
 import { retention, type SourceRecord } from "./Sources";
+import { tenantOf, tenantText } from "./tenant";
 
 /** The most fields that are listed. */
 const MOST_FIELDS = 1000;
 
-type Tab = "fields" | "sending" | "settings";
+type Tab = "fields" | "readers" | "sending" | "settings";
 
 export function Source({ name }: { name: string }) {
   const path = `/api/sources/${segment(name)}`;
@@ -34,8 +36,9 @@ export function Source({ name }: { name: string }) {
             <div><dt>{T.sources.retention}</dt><dd>{retention(value)}</dd></div>
           </dl>
           {value.overflows && <Alert kind="warning" message={T.sources.overflows(value.max_fields ?? 0)} />}
-          <Tabs label={T.sources.parts} chosen={tab} onChoose={setTab} tabs={(["fields", "sending", "settings"] as const).map((one) => ({ name: one, title: T.sources.tabs[one] }))} />
+          <Tabs label={T.sources.parts} chosen={tab} onChoose={setTab} tabs={(["fields", "readers", "sending", "settings"] as const).map((one) => ({ name: one, title: T.sources.tabs[one] }))} />
           {tab === "fields" && <Fields path={path} />}
+          {tab === "readers" && <SourceReaders name={value.name} />}
           {tab === "sending" && <Sending name={name} onSent={reload} />}
           {tab === "settings" && <Settings key={value.id} source={value} onSaved={(saved) => (saved.name === name ? reload() : go(["sources", saved.name]))} />}
         </>
@@ -111,17 +114,28 @@ function Fields({ path }: { path: string }) {
 function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source: SourceRecord) => void }) {
   const [name, setName] = useState(source.name);
   const [days, setDays] = useState(source.retention_days === null || source.retention_days === undefined ? "" : String(source.retention_days));
-  const [message, setMessage] = useState<{ text: string; kind: "done" | "error" } | null>(null);
+  const [tenant, setTenant] = useState(tenantText(source.tenant));
+  const [message, setMessage] = useState<{ text: string; kind: "done" | "error" | "warning" } | null>(null);
   const [removing, setRemoving] = useState(false);
   const { busy, act } = useAction();
   const fail = (failure: unknown): void => setMessage({ text: messageOf(failure), kind: "error" });
   const save = (event: Event): void => {
     event.preventDefault();
     const body: Schemas["SourceFields"] = { name, retention_days: days === "" ? null : Number(days) };
+    // What somebody else has set meanwhile is left alone, unless this field was changed.
+    if (tenant !== tenantText(source.tenant)) {
+      const parsed = tenantOf(tenant);
+      if ("wrong" in parsed) {
+        setMessage({ text: T.sources.tenantWrong(parsed.wrong), kind: "error" });
+        return;
+      }
+      body.tenant = parsed.tenant;
+    }
     act(
       () => json<SourceRecord>(`/api/sources/${source.id}`, { method: "PUT", body }),
       (saved) => {
-        setMessage({ text: T.sources.settingsSaved, kind: "done" });
+        const wider = saved.warnings ?? [];
+        setMessage(wider.length > 0 ? { text: [T.sources.settingsSaved, ...wider].join("\n"), kind: "warning" } : { text: T.sources.settingsSaved, kind: "done" });
         onSaved(saved);
       },
       fail,
@@ -141,6 +155,7 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
       <div class="grid">
         <Field label={T.sources.name} hint={T.sources.renameHint}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
         <Field label={T.sources.keepDays} hint={T.sources.keepHint}>{(id) => <input id={id} type="number" min={0} max={36_500} value={days} onInput={(event) => setDays(event.currentTarget.value)} />}</Field>
+        <Field label={T.sources.tenant} hint={T.sources.tenantHint}>{(id) => <input id={id} value={tenant} onInput={(event) => setTenant(event.currentTarget.value)} />}</Field>
       </div>
       {message && <Alert message={message.text} kind={message.kind} />}
       <div class="actions">

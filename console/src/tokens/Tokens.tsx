@@ -2,7 +2,9 @@
 import { useState } from "preact/hooks";
 import { json, messageOf, type Schemas } from "../api/client";
 import { access } from "../api/session";
+import { TokenAccess } from "../access/TokenAccess";
 import { ago } from "../result/format";
+import { address, route } from "../route";
 import { T } from "../text";
 import { Alert, CopyButton, Dialog, Empty, Page } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
@@ -13,6 +15,11 @@ export type TokenRecord = Schemas["AccessToken"];
 export type MadeToken = Schemas["MadeAccessToken"];
 
 export default function Tokens() {
+  const id = route.value.path[1];
+  return id === undefined ? <List /> : <TokenAccess key={id} id={id} />;
+}
+
+function List() {
   const { value, error, reload } = useLoaded((signal) => json<TokenRecord[]>("/api/access-tokens", { signal }), []);
   const [creating, setCreating] = useState(false);
   const [made, setMade] = useState<MadeToken | null>(null);
@@ -51,7 +58,8 @@ export default function Tokens() {
                   <td class="nowrap">{one.inserted_at ? ago(Date.parse(one.inserted_at)) : ""}</td>
                   <td class="nowrap">{one.last_used_at ? ago(Date.parse(one.last_used_at)) : T.common.never}</td>
                   <td class="nowrap">{one.expires_at ? one.expires_at.slice(0, 10) : T.common.never}</td>
-                  <td>
+                  <td class="nowrap">
+                    <a class="button small" href={address(["tokens", one.id])} aria-label={T.access.showOf(one.description || one.id)}>{T.access.show}</a>{" "}
                     <button type="button" class="danger small" onClick={() => setRevoking(one)} aria-label={T.tokens.revokeOf(one.description || one.id)}>{T.tokens.revoke}</button>
                   </td>
                 </tr>

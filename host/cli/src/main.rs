@@ -1,5 +1,6 @@
 //! The binary `tidegate`: the service and its tools.
 
+mod access;
 mod alert;
 mod allocator;
 mod author;
@@ -17,6 +18,7 @@ mod recover;
 mod sample;
 mod serve;
 mod slow_queries;
+mod source;
 mod tail;
 mod token;
 mod worker;
@@ -68,6 +70,10 @@ enum Command {
     Explain(explain::Arguments),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
+    /// Show which rows and columns of which sources a token reads on a server, or who reads a source
+    Access(access::Arguments),
+    /// List the sources of a server, and say whose their rows are
+    Source(source::Arguments),
     /// Work with the log query language
     #[command(subcommand)]
     Lql(commands::Lql),
@@ -93,6 +99,8 @@ fn main() -> ExitCode {
         Command::SlowQueries(arguments) => slow_queries::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
+        Command::Access(arguments) => access::run(&arguments),
+        Command::Source(arguments) => source::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),
     };

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::auth::await_key;
 use crate::failure::Refusal;
 use crate::follow::LAST_EVENT_ID;
-use crate::manage::{alerts, components, endpoints, sources, tokens};
+use crate::manage::{access, alerts, components, endpoints, sources, tokens};
 use crate::metrics::page::metrics;
 use crate::middleware::body_timeout::limit_body_time;
 use crate::middleware::close_unread::announce_close;
@@ -91,6 +91,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/endpoints/{endpoint}/alerts/{alert}/secret", post(alerts::set_secret))
         .route("/api/access-tokens", get(tokens::list).post(tokens::create))
         .route("/api/access-tokens/current", get(tokens::current))
+        .route("/api/access-tokens/current/access", get(access::of_itself))
+        .route("/api/access-tokens/{token}/access", get(access::of_token))
+        .route("/api/access", get(access::all))
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
         .route("/api/openapi", get(openapi))
         .route("/", get(start))

@@ -60,6 +60,11 @@ impl LimitSet {
         Ok(())
     }
 
+    /// All limits that may differ between requests, with the values that they have here.
+    pub fn of(limits: &Limits) -> Self {
+        Self(settable().filter_map(|setting| Some((setting.name, number(setting, limits)?.1))).collect())
+    }
+
     /// The limits that are set, each with its value as text.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, String)> {
         settable().filter_map(|setting| {

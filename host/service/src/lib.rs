@@ -6,6 +6,7 @@
 //!
 //! Modules use each other downwards only; `service` and `workbench` are at the top.
 
+pub mod access_report;
 pub mod admission;
 pub mod alerts;
 pub mod answer;

@@ -23,4 +23,6 @@ pub struct SaveRequest<'a> {
     /// The alert that is deleted or made anew. A secret that is kept for an alert of its name, which a former version had,
     /// is forgotten in the same transaction.
     pub forgotten_alert: Option<&'a str>,
+    /// Whether a version is refused through which tokens read more than before.
+    pub refuse_wider: bool,
 }

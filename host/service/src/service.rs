@@ -7,6 +7,7 @@ use tidegate_sql::EngineOptions;
 use tidegate_store::{Ingested, Store, StoreError};
 use tidegate_workers::RemoteWorkers;
 
+use crate::access_report::{AccessReports, ReportPlanner};
 use crate::admission::Admission;
 use crate::alerts::{self, Alerts};
 use crate::answer::AnswerMemory;
@@ -56,6 +57,8 @@ pub struct Service {
     pub registrar: Registrar,
     /// The columns of endpoints' answers.
     pub columns: ColumnPlanner,
+    /// Who reads what.
+    pub access: AccessReports,
     /// What the components of endpoints are.
     pub kinds: ComponentKinds,
     /// The alerts of endpoints.
@@ -163,6 +166,17 @@ impl Service {
             limits: options.limits.clone(),
         };
         let checker = Checker { gate: gate.clone(), endpoints: endpoints.clone(), compute: Arc::clone(&compute) };
+        let access = AccessReports {
+            planner: ReportPlanner {
+                store: Arc::clone(&store),
+                registry: Arc::clone(&registry),
+                engine: Arc::clone(&engine),
+            },
+            kinds: kinds.clone(),
+            tokens: Arc::clone(&tokens),
+            clock,
+            limits: options.limits.clone(),
+        };
         let columns = ColumnPlanner {
             store: Arc::clone(&store),
             registry: Arc::clone(&registry),
@@ -175,6 +189,7 @@ impl Service {
             endpoints: endpoints.clone(),
             cache: Arc::clone(&cache),
             compute: Arc::clone(&compute),
+            access: access.clone(),
             most_alerts: options.alerts.most,
         };
         let alerts = Alerts::new(&options.alerts, &store, &endpoints, &executor, clock);
@@ -192,6 +207,7 @@ impl Service {
             cache,
             registrar,
             columns,
+            access,
             kinds,
             alerts,
             tokens,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::empty::EmptyTable;
-use tidegate_model::{Audience, Failure};
+use tidegate_model::{Audience, Failure, NotOfTenant, RowPolicy};
 use tidegate_sql::{SavedQuery, SavedTable, Sources, StoredTable};
 use tidegate_store::{AudienceTable, EndpointEntry, Store, StoreError};
 use uuid::Uuid;
@@ -43,14 +43,36 @@ pub(crate) struct StoredTables<'a> {
     tells_names: bool,
     /// What the statement's own text named so far, and which it was.
     named: Mutex<BTreeMap<String, Uuid>>,
+    /// Where the store's answers are noted, if statements are planned for a report.
+    answers: Option<&'a Answers>,
 }
 
 /// An endpoint that is being saved.
-#[derive(Clone, Copy)]
-struct Own<'a> {
-    id: Option<Uuid>,
-    name: &'a str,
-    saved: &'a Arc<SavedQuery>,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own<'a> {
+    pub(crate) id: Option<Uuid>,
+    pub(crate) name: &'a str,
+    pub(crate) saved: &'a Arc<SavedQuery>,
+    /// What names mean in it, where it is read as a table of another endpoint.
+    pub(crate) tables: Option<&'a BTreeMap<String, Uuid>>,
+}
+
+/// Which rows of a source an audience may read, as the store says it: `None` is all of them.
+pub(crate) type RowsOf = Result<Option<RowPolicy>, NotOfTenant>;
+
+/// What the store answered for each source that a statement reads.
+#[derive(Debug, Default)]
+pub(crate) struct Answers(Mutex<BTreeMap<Uuid, RowsOf>>);
+
+impl Answers {
+    /// The answers since this was called last.
+    pub(crate) fn take(&self) -> BTreeMap<Uuid, RowsOf> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, source: Uuid, rows: RowsOf) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, rows);
+    }
 }
 
 /// The text in which a name stands.
@@ -97,7 +119,23 @@ impl<'a> StoredTables<'a> {
             tells_rows: false,
             tells_names: true,
             named: Mutex::default(),
+            answers: None,
         }
+    }
+
+    /// The tables of an endpoint's statements, for plans that never run. What the store answers is noted in `answers`, and a
+    /// refusal does not end the plan: so it tells of all that the statement reads. `own` is another endpoint, or this one,
+    /// as it would be.
+    pub(crate) fn for_report(
+        store: &'a Store,
+        registry: &'a Registry,
+        known: &'a BTreeMap<String, Uuid>,
+        audience: &'a Audience,
+        answers: &'a Answers,
+        own: Option<Own<'a>>,
+    ) -> Self {
+        let answers = Some(answers);
+        Self { known, bound: true, own, answers, tells_names: false, ..Self::all(store, registry, audience) }
     }
 
     /// The tables of an endpoint that is being saved. `tells_rows` says whether the rows that are stored now may decide
@@ -110,7 +148,7 @@ impl<'a> StoredTables<'a> {
         saved: &'a Arc<SavedQuery>,
         tells_rows: bool,
     ) -> Self {
-        let own = Some(Own { id: request.id, name, saved });
+        let own = Some(Own { id: request.id, name, saved, tables: None });
         let (known, bound) = (&request.known, request.same_query);
         // Who may save endpoints may read all rows.
         Self { known, bound, own, tells_rows, ..Self::all(store, registry, &Audience::All) }
@@ -143,6 +181,7 @@ impl<'a> StoredTables<'a> {
     ) -> Option<T> {
         let (known, bound) = match place {
             Place::Endpoint(endpoint) => (endpoint.tables.get(name).copied(), true),
+            Place::Own if let Some(tables) = self.own.and_then(|own| own.tables) => (tables.get(name).copied(), true),
             Place::Statement | Place::Own => (self.known.get(name).copied(), self.bound),
         };
         match known {
@@ -169,12 +208,37 @@ impl<'a> StoredTables<'a> {
         self.find(name, place, by_id, by_name)
     }
 
-    fn table_at(&self, name: &str, place: Place<'_>) -> Result<Option<StoredTable>, Failure> {
+    /// The source that a name means.
+    fn source(&self, name: &str, place: Place<'_>) -> Option<Uuid> {
         let by_id = |id: Uuid| self.store.has_source(id).then_some(id);
         let by_name = |name: &str| Some(self.store.source(name).filter(|source| source.name == name)?.id);
-        let Some(id) = self.find(name, place, by_id, by_name) else { return Ok(None) };
+        self.find(name, place, by_id, by_name)
+    }
+
+    /// The table of a source, with the rows of it that the audience may read.
+    fn table_of(&self, id: Uuid) -> Result<AudienceTable, StoreError> {
+        let answer = self.store.table_for(id, self.audience);
+        let Some(answers) = self.answers else { return answer };
+        let table = match answer {
+            Ok(AudienceTable { table, policy }) => {
+                answers.note(id, Ok(policy));
+                table
+            }
+            Err(StoreError::NotOfTenant { why, .. }) => {
+                answers.note(id, Err(why));
+                // For its columns: the plan never runs.
+                self.store.table_for(id, &Audience::All)?.table
+            }
+            Err(error) => return Err(error),
+        };
+        // What the condition reads is not what the author of the statement reads.
+        Ok(AudienceTable { table, policy: None })
+    }
+
+    fn table_at(&self, name: &str, place: Place<'_>) -> Result<Option<StoredTable>, Failure> {
+        let Some(id) = self.source(name, place) else { return Ok(None) };
         self.note(name, id, place);
-        let AudienceTable { table, policy } = match self.store.table_for(id, self.audience) {
+        let AudienceTable { table, policy } = match self.table_of(id) {
             Ok(table) => table,
             // It was deleted meanwhile.
             Err(StoreError::UnknownSource { .. }) => return Ok(None),
@@ -182,6 +246,12 @@ impl<'a> StoredTables<'a> {
         };
         let provider = if self.empty { without_logs(&table) } else { table };
         Ok(Some(StoredTable { provider, policy }))
+    }
+
+    /// The id of a source, so that one that has another name by now is known again.
+    fn identity_at(&self, name: &str, place: Place<'_>) -> String {
+        let id = self.answers.and_then(|_| self.source(name, place));
+        id.map_or_else(|| name.to_owned(), |id| id.to_string())
     }
 
     fn has_rows_at(&self, name: &str, place: Place<'_>) -> bool {
@@ -233,6 +303,10 @@ impl Sources for StoredTables<'_> {
     fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
         self.saved_at(name, Place::Statement)
     }
+
+    fn identity(&self, name: &str) -> String {
+        self.identity_at(name, Place::Statement)
+    }
 }
 
 impl TablesWithin<'_> {
@@ -256,5 +330,9 @@ impl Sources for TablesWithin<'_> {
 
     fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
         self.tables.saved_at(name, self.place())
+    }
+
+    fn identity(&self, name: &str) -> String {
+        self.tables.identity_at(name, self.place())
     }
 }

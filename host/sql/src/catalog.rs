@@ -46,6 +46,10 @@ pub trait Sources: Send + Sync {
     fn saved(&self, _name: &str) -> Option<SavedTable<'_>> {
         None
     }
+    /// What lineage calls the table that this name means: the name itself, where there is no better one.
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
 }
 
 /// A saved query that is read as a table: its text, and what table names mean there.
@@ -78,6 +82,10 @@ impl<S: Sources + ?Sized> Sources for &S {
     fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
         (**self).saved(name)
     }
+
+    fn identity(&self, name: &str) -> String {
+        (**self).identity(name)
+    }
 }
 
 impl<S: Sources + ?Sized> Sources for Box<S> {
@@ -95,6 +103,10 @@ impl<S: Sources + ?Sized> Sources for Box<S> {
 
     fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
         (**self).saved(name)
+    }
+
+    fn identity(&self, name: &str) -> String {
+        (**self).identity(name)
     }
 }
 

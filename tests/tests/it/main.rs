@@ -8,6 +8,7 @@
     reason = "a failed test may panic"
 )]
 
+mod access_report;
 mod alerts;
 mod api_counts;
 mod cache;

@@ -476,9 +476,15 @@ fn a_scope_of_an_endpoint_that_is_not_there_is_told() {
     let scopes = "query:endpoint:log.all query:endpoint:logs.all ingest:source:nowhere";
     let answer = server.manage("POST", "/api/access-tokens", &json!({"scopes": scopes}));
     assert_eq!(answer.status, 201, "{}", answer.body);
-    assert_eq!(answer.body["warnings"], json!(["there is no endpoint log.all so far; did you mean logs.all?"]));
+    // What the token reads is told, too: `access_report`.
+    let of_scopes = |answer: &Answer| {
+        let mut warnings = answer.body["warnings"].as_array().unwrap().clone();
+        warnings.retain(|warning| !warning.as_str().unwrap().contains("more than before"));
+        json!(warnings)
+    };
+    assert_eq!(of_scopes(&answer), json!(["there is no endpoint log.all so far; did you mean logs.all?"]));
     let answer = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query"}));
-    assert_eq!(answer.body["warnings"], json!([]));
+    assert_eq!(of_scopes(&answer), json!([]));
 }
 
 #[test]

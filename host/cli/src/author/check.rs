@@ -13,7 +13,9 @@ use tidegate_sql::Reads;
 
 use super::build::built;
 use super::case::{Case, DEFAULT_NOW};
+use super::push;
 use super::test::unknown_source;
+use crate::client::{Client, ServerArguments};
 use crate::outcome::Outcome;
 use crate::sample;
 use crate::serve::runtime;
@@ -29,6 +31,11 @@ pub(crate) struct Arguments {
     /// The module or component that is checked, for an endpoint with code that was built already
     #[arg(long)]
     module: Option<PathBuf>,
+    /// Ask the server, too, and exit with 1 if tokens would read more than before
+    #[arg(long)]
+    refuse_wider: bool,
+    #[command(flatten)]
+    server: ServerArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -77,10 +84,21 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         eprintln!("error: {}", told(&folder.path, finding));
     }
     match errors.len() {
+        0 if arguments.refuse_wider => refuse_wider(arguments, &folder, component.as_deref()),
         0 => Ok(()),
         1 => Err("1 error".into()),
         errors => Err(format!("{errors} errors").into()),
     }
+}
+
+/// Asks a server whether tokens would read more through the endpoint than before.
+fn refuse_wider(arguments: &Arguments, folder: &Folder, component: Option<&[u8]>) -> Outcome {
+    let client = Client::new(&arguments.server, "a private token")?;
+    let component = component.ok_or("--refuse-wider is about what is built: give it with --module")?;
+    let answer = push::checked(&client, folder.manifest.name.as_str(), component, true)?;
+    push::warn(&answer);
+    println!("  no token of {} reads more than before", client.base());
+    Ok(())
 }
 
 fn samples(source: &str, now: i64) -> Vec<Value> {

@@ -52,9 +52,13 @@ fn install(arguments: &Install) -> Outcome {
     let (mut saved, mut replaced) = (0, None);
     for Packed { manifest, component } in &pack.endpoints {
         let name = manifest.name.as_str();
-        let Saved { before, version, answer } = save(&client, name, component, true).map_err(|error| {
-            format!("{name}: {error}\n  {saved} of {} endpoints of the pack were saved before", pack.endpoints.len())
-        })?;
+        let Saved { before, version, answer } =
+            save(&client, name, component, "?make_sources=true").map_err(|error| {
+                format!(
+                    "{name}: {error}\n  {saved} of {} endpoints of the pack were saved before",
+                    pack.endpoints.len()
+                )
+            })?;
         saved += 1;
         let made = answer.get("made_sources").and_then(serde_json::Value::as_array).into_iter().flatten();
         for source in made.filter_map(serde_json::Value::as_str) {

@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     /// Ask the server whether it would take the endpoint, and save nothing
     #[arg(long)]
     dry_run: bool,
+    /// Save nothing, and exit with 1, if tokens would read more than before
+    #[arg(long)]
+    refuse_wider: bool,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -42,8 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let component = built(&folder, arguments.module.as_deref())?;
     let name = folder.manifest.name.as_str();
     if arguments.dry_run {
-        let check = format!("{}/component/check", endpoint_path(name));
-        let checked = client.call("POST", &check, Some((WASM, &component)))?.json()?;
+        let checked = checked(&client, name, &component, arguments.refuse_wider)?;
         let unchanged = checked.get("unchanged").and_then(Value::as_bool) == Some(true);
         let would = match (unchanged, checked.get("version").and_then(Value::as_i64)) {
             (true, Some(version)) => format!("unchanged, it is version {version}"),
@@ -54,7 +56,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         warn(&checked);
         return Ok(());
     }
-    let Saved { before, version, answer } = save(&client, name, &component, false)?;
+    let how = if arguments.refuse_wider { "?refuse_wider=true" } else { "" };
+    let Saved { before, version, answer } = save(&client, name, &component, how)?;
     let same = if version == before { ", unchanged" } else { "" };
     println!("{name}: version {version}, {} bytes{same}", component.len());
     warn(&answer);
@@ -64,6 +67,22 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     println!("  {}", call(client.base(), &folder.manifest));
     Ok(())
+}
+
+/// What a server says of a component without saving it. With `refuse_wider`, it refuses one through which tokens would read
+/// more than before.
+///
+/// # Errors
+/// As [`Client::call`].
+pub(super) fn checked(
+    client: &Client,
+    name: &str,
+    component: &[u8],
+    refuse_wider: bool,
+) -> Result<Value, Box<dyn Error>> {
+    let how = if refuse_wider { "?refuse_wider=true" } else { "" };
+    let path = format!("{}/component/check{how}", endpoint_path(name));
+    client.call("POST", &path, Some((WASM, component)))?.json()
 }
 
 /// What became of a component on a server.
@@ -76,19 +95,17 @@ pub(super) struct Saved {
     pub(super) answer: Value,
 }
 
-/// Saves a component under its endpoint's name. With `make_sources` the server makes the sources that it names and that
-/// are not there.
+/// Saves a component under its endpoint's name; `how` is the query string of that.
 ///
 /// # Errors
 /// As [`Client::call`].
-pub(super) fn save(client: &Client, name: &str, component: &[u8], make_sources: bool) -> Result<Saved, Box<dyn Error>> {
+pub(super) fn save(client: &Client, name: &str, component: &[u8], how: &str) -> Result<Saved, Box<dyn Error>> {
     let own = endpoint_path(name);
     let version = |answer: &Value| answer.get("version").and_then(Value::as_i64).unwrap_or_default();
     // What is wrong with the token or the address is told by the call after it.
     let before = client.send("GET", &own, None);
     let before = before.ok().filter(|reply| reply.status == 200).and_then(|reply| reply.json().ok());
     let before = before.map_or(0, |endpoint| version(&endpoint));
-    let how = if make_sources { "?make_sources=true" } else { "" };
     let answer = client.call("PUT", &format!("{own}/component{how}"), Some((WASM, component)))?.json()?;
     Ok(Saved { before, version: version(&answer), answer })
 }

@@ -8,14 +8,14 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::json;
 use tidegate_compiler::pack;
 use tidegate_model::{Code, Failure, Manifest};
 use tidegate_service::tokens::Access;
 use tidegate_service::{SaveRequest, Service, blocking, inspect, meanings};
 
-use super::endpoint_view::{EndpointView, known, saved_shown, shown, version_of};
+use super::endpoint_view::{EndpointView, known, shown, version_of};
+use super::saving::{Saving, saved_and_widened};
 use super::{ManageResult, answer_room, found, memory_of, private};
 use crate::app::App;
 use crate::blocking_body::off_connections;
@@ -130,29 +130,16 @@ impl Received {
     }
 }
 
-/// The query string of a `PUT`.
-#[derive(Deserialize)]
-pub(crate) struct Put {
-    make_sources: Option<String>,
-}
-
 /// `PUT /api/endpoints/{id or name}/component`: saves a packed component, as a new endpoint or as a new version. With
 /// `make_sources=true`, the sources that it names and that do not exist are created first.
 pub(crate) async fn put(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
-    Query(Put { make_sources }): Query<Put>,
+    Query(how): Query<Saving>,
     request: Request,
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let make_sources = match make_sources.as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => {
-            let message = "make_sources is true or false";
-            return Err(Failure::new(Code::InvalidParameter, message).about("make_sources").into());
-        }
-    };
+    let (make_sources, refuse_wider) = (how.make_sources()?, how.refuse_wider()?);
     let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
     if received.is_there(&app.service)
         && let Some(old) = received.old
@@ -160,15 +147,15 @@ pub(crate) async fn put(
         return found(shown(&app.service, old).await?);
     }
     let registrar = &app.service.registrar;
-    let mut saving = received.saving(&access.who);
+    let mut saving = SaveRequest { refuse_wider, ..received.saving(&access.who) };
     let mut made = Vec::new();
     if make_sources {
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
         made = registrar.create_missing_sources(&received.manifest, &saving.known).await?;
     }
-    let endpoint = registrar.register_component(&received.component, saving).await.map_err(on_save)?;
+    let saved = registrar.save_component(&received.component, saving).await.map_err(on_save)?;
     let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    let mut shown = saved_shown(&app.service, &endpoint).await?;
+    let mut shown = saved_and_widened(&app.service, &saved).await?;
     if let (false, Some(fields)) = (made.is_empty(), shown.as_object_mut()) {
         fields.insert("made_sources".to_owned(), made.into());
     }
@@ -177,11 +164,17 @@ pub(crate) async fn put(
 
 /// `POST /api/endpoints/{id or name}/component/check`: the result that a `PUT` of the same component would have.
 /// Nothing is saved.
-pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
+pub(crate) async fn check(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(how): Query<Saving>,
+    request: Request,
+) -> ManageResult {
     let access = private(&app.service, request.headers())?;
+    let refuse_wider = how.refuse_wider()?;
     let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
-    let warnings =
-        app.service.registrar.try_component(&received.component, received.saving("")).await.map_err(on_save)?;
+    let saving = SaveRequest { refuse_wider, ..received.saving("") };
+    let warnings = app.service.registrar.try_component(&received.component, saving).await.map_err(on_save)?;
     found(json!({
         "name": received.manifest.name,
         "digest": received.digest,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tidegate_compiler::compile_sql;
@@ -15,8 +15,9 @@ use tidegate_service::{ComponentKind, SaveRequest, Service, blocking};
 
 use super::component_view::component_shown;
 use super::components::{on_save, repacked, stored};
-use super::endpoint_view::{EndpointView, all_shown, known, saved_shown, shown, version_of, version_shown};
+use super::endpoint_view::{EndpointView, all_shown, known, shown, version_of, version_shown};
 use super::fields::Fields;
+use super::saving::{Saving, saved_and_widened};
 use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, answer_room, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
@@ -173,17 +174,33 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, he
 }
 
 /// `POST /api/endpoints`.
-pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Query(saving): Query<Saving>,
+    request: Request,
+) -> ManageResult {
     let access = private(&app.service, request.headers())?;
+    let refuse_wider = saving.refuse_wider()?;
     let manifest = definition(&app.service, &access, None, request).await?;
-    let saving = SaveRequest { author: &access.who, ..SaveRequest::default() };
-    let endpoint = app.service.registrar.register_query(&manifest, saving).await.map_err(on_save)?;
-    created(saved_shown(&app.service, &endpoint).await?)
+    let component = compiled(&manifest)?;
+    let saving = SaveRequest { author: &access.who, refuse_wider, ..SaveRequest::default() };
+    let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save)?;
+    created(saved_and_widened(&app.service, &saved).await?)
+}
+
+fn compiled(manifest: &Manifest) -> Result<Vec<u8>, Failure> {
+    compile_sql(manifest).map_err(|error| on_save(Failure::new(Code::Refused, error.to_string())))
 }
 
 /// `PUT` and `PATCH /api/endpoints/{id or name}`.
-pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
+pub(crate) async fn update(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(saving): Query<Saving>,
+    request: Request,
+) -> ManageResult {
     let access = private(&app.service, request.headers())?;
+    let refuse_wider = saving.refuse_wider()?;
     let old = known(&app.service, &id).await?;
     let mut manifest = definition(&app.service, &access, Some(&old), request).await?;
     let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
@@ -202,16 +219,23 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
         known: old.tables,
         same_query,
         from: Some(old.version),
+        refuse_wider,
         ..SaveRequest::default()
     };
-    let endpoint = app.service.registrar.register_component(&component, saving).await.map_err(on_save)?;
-    found(saved_shown(&app.service, &endpoint).await?)
+    let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save)?;
+    found(saved_and_widened(&app.service, &saved).await?)
 }
 
 /// `POST /api/endpoints/{id or name}/check`: what saving these fields would do, refusals and warnings included. Nothing is
 /// saved. Where there is no such endpoint, the fields are those of a new one.
-pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
+pub(crate) async fn check(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(saving): Query<Saving>,
+    request: Request,
+) -> ManageResult {
     let access = private(&app.service, request.headers())?;
+    let refuse_wider = saving.refuse_wider()?;
     let old = match app.service.registry.find(&id) {
         Some(_) => Some(known(&app.service, &id).await?),
         None => None,
@@ -226,7 +250,7 @@ pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, r
     let version = old.as_ref().map(|old| old.version);
     let component = match &old {
         Some(old) => repacked(&app.service, &old.digest, &manifest).await?,
-        None => compile_sql(&manifest).map_err(|error| on_save(Failure::new(Code::Refused, error.to_string())))?,
+        None => compiled(&manifest)?,
     };
     let saving = SaveRequest {
         id: old.as_ref().map(|old| old.id),
@@ -234,6 +258,7 @@ pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, r
         known: old.map(|old| old.tables).unwrap_or_default(),
         same_query,
         from: version,
+        refuse_wider,
         ..SaveRequest::default()
     };
     let warnings = app.service.registrar.try_component(&component, saving).await.map_err(on_save)?;
@@ -276,9 +301,11 @@ pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>
 pub(crate) async fn restore(
     State(app): State<Arc<App>>,
     Path((id, version)): Path<(String, String)>,
+    Query(saving): Query<Saving>,
     headers: HeaderMap,
 ) -> ManageResult {
     let access = private(&app.service, &headers)?;
+    let refuse_wider = saving.refuse_wider()?;
     answer_room::take(&app.service, &access).await?;
     let endpoint = known(&app.service, &id).await?;
     let record = version_of(&app.service, &endpoint, &version).await?;
@@ -298,8 +325,9 @@ pub(crate) async fn restore(
         known: record.sources.clone(),
         same_query: true,
         from: Some(endpoint.version),
+        refuse_wider,
         ..SaveRequest::default()
     };
-    let endpoint = app.service.registrar.register_component(&component, saving).await.map_err(on_save)?;
-    found(saved_shown(&app.service, &endpoint).await?)
+    let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save)?;
+    found(saved_and_widened(&app.service, &saved).await?)
 }

@@ -1,5 +1,7 @@
 //! The management routes: endpoints and their versions, sources, access tokens. They require a private token.
 
+pub(crate) mod access;
+mod access_view;
 pub(crate) mod alerts;
 mod answer_room;
 mod component_view;
@@ -7,6 +9,7 @@ pub(crate) mod components;
 mod endpoint_view;
 pub(crate) mod endpoints;
 mod fields;
+mod saving;
 pub(crate) mod sources;
 pub(crate) mod tokens;
 

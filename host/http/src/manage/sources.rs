@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure, SourceTenancy};
+use tidegate_service::access_report::{Compared, Widened};
 use tidegate_service::failures::unknown_source;
 use tidegate_service::tokens::Access;
 use tidegate_service::{Service, blocking};
@@ -16,6 +17,7 @@ use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo, Store,
 use uuid::Uuid;
 
 use super::fields::Fields;
+use super::saving::warn;
 use super::{ManageResult, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
@@ -29,7 +31,7 @@ const RECENT: usize = 100;
 const MOST_RECENT: usize = 1_000;
 
 /// The fields of a source that are shown, and ignored when they are sent.
-const SHOWN_ONLY: [&str; 15] = [
+const SHOWN_ONLY: [&str; 16] = [
     "id",
     "token",
     "inserted_at",
@@ -45,6 +47,7 @@ const SHOWN_ONLY: [&str; 15] = [
     "overflows",
     "effective_retention_days",
     "effective_retention_bytes",
+    "warnings",
 ];
 
 fn known(service: &Service, id_or_name: &str) -> Result<SourceInfo, Failure> {
@@ -196,13 +199,23 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, he
 pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let definition = definition(&app.service, &access, request, None).await?;
+    let (name, tenant) = (definition.name.clone().unwrap_or_default(), definition.tenant.clone().flatten());
+    let before = match tenant {
+        // Nothing reads the source, but what it names as a key may be pinned already.
+        Some(tenant) => Some(before_tenancy(&app.service, None, None, Some(tenant)).await),
+        None => None,
+    };
     let id = blocking(&app.service.store, move |store| {
         let id = store.create_source(definition.name.as_deref().unwrap_or_default())?.id;
         Definition { name: None, ..definition }.apply(store, id)?;
         Ok(id)
     })
     .await?;
-    created(shown(&app.service, id).await?)
+    let mut source = shown(&app.service, id).await?;
+    if let Some(before) = before {
+        warn_of_tenancy(&app.service, before, &name, &mut source).await;
+    }
+    created(source)
 }
 
 /// `PUT` and `PATCH /api/sources/{id or name}`: changes the name, the retention, or whose the rows are.
@@ -211,8 +224,41 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let source = known(&app.service, &id)?;
     let definition = definition(&app.service, &access, request, Some(&source)).await?;
     let id = source.id;
+    let becomes = definition.tenant.clone();
+    let before = match becomes {
+        Some(becomes) => Some(before_tenancy(&app.service, Some(id), source.tenant.clone(), becomes).await),
+        None => None,
+    };
     blocking(&app.service.store, move |store| definition.apply(store, id)).await?;
-    found(shown(&app.service, id).await?)
+    let mut source_shown = shown(&app.service, id).await?;
+    if let Some(before) = before {
+        warn_of_tenancy(&app.service, before, &source.name, &mut source_shown).await;
+    }
+    found(source_shown)
+}
+
+/// How endpoints stand before a source says something else of its tenants. It does not keep the change from being made.
+async fn before_tenancy(
+    service: &Service,
+    source: Option<Uuid>,
+    was: Option<SourceTenancy>,
+    becomes: Option<SourceTenancy>,
+) -> Result<Compared, Failure> {
+    service.compute.run(service.access.clone().before_tenancy(source, was, becomes)).await
+}
+
+/// Adds what a change of tenant keys has widened to the warnings of its answer.
+async fn warn_of_tenancy(service: &Service, before: Result<Compared, Failure>, name: &str, shown: &mut Value) {
+    let compared = match before {
+        Ok(before) => service.compute.run(service.access.clone().widened_since(before)).await,
+        Err(failure) => Err(failure),
+    };
+    let widened = compared.unwrap_or_else(|failure| {
+        tracing::warn!(source = name, %failure, "what the change of the tenant keys widens is not known");
+        Widened::unknown()
+    });
+    widened.log(&format!("the tenant keys of the source {name}"));
+    warn(shown, &widened);
 }
 
 /// `DELETE /api/sources/{id or name}`: deletes the source with all its rows. Refused while an endpoint reads it.

@@ -9,13 +9,15 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_model::{Code, Errors, Failure, LimitSet, parse_timestamp};
+use tidegate_service::access_report::Widened;
 use tidegate_service::rate::RequestClass;
-use tidegate_service::tokens::{NewToken, generate_token};
+use tidegate_service::tokens::{Access, NewToken, generate_token};
 use tidegate_service::{Service, blocking};
 use tidegate_store::{Store, TokenRecord};
 use uuid::Uuid;
 
 use super::fields::Fields;
+use super::saving::warn;
 use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time};
 use crate::app::App;
 use crate::auth::authenticate;
@@ -135,6 +137,9 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
     let token = generate_token();
     let record = new.record(&token);
     let mut value = shown(&record);
+    let of_new = Arc::new(Access::of_record(&record));
+    let reports = app.service.access.clone();
+    let widened = app.service.compute.run(reports.of_new_token(Arc::clone(&of_new))).await;
     let tokens = Arc::clone(&app.service.tokens);
     let put = move |store: &Store| {
         // The warnings are made first: if that failed after the token was stored, the token would never be shown.
@@ -143,10 +148,16 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
         Ok(warnings)
     };
     let warnings = blocking(&app.service.store, put).await?;
+    let widened = widened.unwrap_or_else(|failure| {
+        tracing::warn!(%failure, "what the new access token reads is not known");
+        Widened::unknown()
+    });
+    widened.log(&format!("the new access token {}", of_new.who));
     if let Value::Object(fields) = &mut value {
         fields.insert("warnings".to_owned(), warnings.into());
         fields.insert("token".to_owned(), token.into());
     }
+    warn(&mut value, &widened);
     created(value)
 }
 

@@ -6,19 +6,20 @@ use tidegate_service::tokens::Access;
 
 use super::answers::Described;
 use super::{
-    alert_routes, door_routes, endpoint_routes, endpoint_schemas, explanation_schemas, operation_routes,
+    access_routes, alert_routes, door_routes, endpoint_routes, endpoint_schemas, explanation_schemas, operation_routes,
     request_routes, source_routes, token_routes, worker_schemas,
 };
 use super::{components, endpoints, route::Route};
 
 /// The fixed routes.
-const ROUTES: [&[Route]; 7] = [
+const ROUTES: [&[Route]; 8] = [
     request_routes::ROUTES,
     door_routes::ROUTES,
     endpoint_routes::ROUTES,
     alert_routes::ROUTES,
     source_routes::ROUTES,
     token_routes::ROUTES,
+    access_routes::ROUTES,
     operation_routes::ROUTES,
 ];
 
@@ -38,6 +39,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
     }
     let mut components = components::components();
     if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
+        all.extend(access_routes::schemas());
         all.extend(alert_routes::schemas());
         all.extend(endpoint_schemas::schemas());
         all.insert("FillRates".to_owned(), source_routes::fill_rates());

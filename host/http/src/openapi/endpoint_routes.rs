@@ -36,6 +36,7 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         description: "The query is checked: what cannot run is refused with the reason.",
+        parameters: &["refuse_wider"],
         body: Takes::Json("NewEndpoint"),
         success: &[(201, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
@@ -48,7 +49,7 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         description: "Fields that are left out stay as they are.",
-        parameters: &["endpoint"],
+        parameters: &["endpoint", "refuse_wider"],
         body: Takes::Json("EndpointFields"),
         success: &[(200, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
@@ -56,7 +57,7 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         description: "As by PUT.",
-        parameters: &["endpoint"],
+        parameters: &["endpoint", "refuse_wider"],
         body: Takes::Json("EndpointFields"),
         success: &[(200, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
@@ -71,7 +72,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "What would become of these fields if they were put, refusals and warnings included. Nothing is saved. \
                       Where there is no such endpoint, they are those of a new one.",
-        parameters: &["endpoint"],
+        parameters: &["endpoint", "refuse_wider"],
         body: Takes::Json("EndpointFields"),
         success: &[(200, Gives::Json("CheckedEndpoint"))],
         refusals: SAVE_REFUSALS,
@@ -97,7 +98,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
                       its manifest has, or in place of an endpoint. The one that is there already is no new version.",
-        parameters: &["endpoint", "make_sources"],
+        parameters: &["endpoint", "make_sources", "refuse_wider"],
         body: Takes::Component,
         success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
@@ -106,7 +107,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "What would become of the same component if it were put, refusals and warnings included. Nothing is \
                       saved.",
-        parameters: &["endpoint"],
+        parameters: &["endpoint", "refuse_wider"],
         body: Takes::Component,
         success: &[(200, Gives::Json("CheckedComponent"))],
         refusals: SAVE_REFUSALS,
@@ -153,7 +154,7 @@ pub(super) const ROUTES: &[Route] = &[
         )
     },
     Route {
-        parameters: &["endpoint", "version"],
+        parameters: &["endpoint", "version", "refuse_wider"],
         success: &[(200, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
         ..route(

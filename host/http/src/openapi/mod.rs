@@ -5,8 +5,8 @@
 //!
 //! - `page`: the route;
 //! - `document`: the whole document; `fixed_document`: that of callers without a token;
-//! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes` and
-//!   `operation_routes`: all of them, by subject;
+//! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes`,
+//!   `access_routes` and `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
 //! - `schemas`, `endpoint_schemas`, `worker_schemas`, `explanation_schemas`: what they take and answer;
 //! - `components`: the refusals and parameters beside them, and what responses with rows have in common;
@@ -17,6 +17,7 @@
 //! Callers without a token get the fixed routes. Names and parameters of endpoints are shown to tokens that may query
 //! them.
 
+mod access_routes;
 mod alert_routes;
 mod answers;
 mod columns;

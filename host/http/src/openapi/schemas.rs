@@ -59,8 +59,12 @@ pub(super) fn schemas() -> Value {
     let shown = |name: &str| reference("schemas", name);
     let days = json!({"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."});
     let bytes = json!({"type": ["integer", "null"], "minimum": 0, "description": "0 is without limit, null is the server's setting."});
-    let source_fields =
-        json!({"name": {"type": "string", "minLength": 1}, "retention_days": days, "retention_bytes": bytes});
+    let tenant =
+        "Whose its rows are: \"shared\", or the tenant keys with the field that holds each; null where nobody says it.";
+    let tenant = json!({"type": ["object", "string", "null"], "additionalProperties": text, "description": tenant});
+    let source_fields = json!({
+        "name": {"type": "string", "minLength": 1}, "retention_days": days, "retention_bytes": bytes, "tenant": tenant,
+    });
     let endpoint_fields = json!({
         "name": {"type": "string", "minLength": 1, "maxLength": 128},
         "description": text,
@@ -98,7 +102,7 @@ pub(super) fn schemas() -> Value {
             json!({"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "The SHA-256 of the component."}),
         );
         fields.insert("component".to_owned(), shown("Component"));
-        let warning = "What may not be meant as it is written, such as names that no log has had so far.";
+        let warning = "What may not be meant as it is written, such as names that no log has had so far; after a change, also what tokens read more than before.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
         let made = "Sources that were made because the request asked for it (`make_sources`); absent where none was.";
         fields.insert("made_sources".to_owned(), json!({"type": "array", "items": text, "description": made}));
@@ -129,9 +133,33 @@ pub(super) fn schemas() -> Value {
     let mut made = token.clone();
     if let Some(fields) = made.as_object_mut() {
         fields.insert("token".to_owned(), json!({"type": "string", "description": "Shown once."}));
-        let warning = "Endpoints that a scope names and that are not there so far.";
+        let warning = "Endpoints that a scope names and that are not there so far, and what the token reads that no other of its kind did.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
     }
+    let source = object(
+        json!({
+            "id": id,
+            "name": text,
+            "retention_days": days,
+            "retention_bytes": bytes,
+            "tenant": tenant,
+            "warnings": {"type": "array", "items": text, "description": "What a change of the tenant keys widens."},
+            "effective_retention_days": some_count,
+            "effective_retention_bytes": some_count,
+            "rows": count,
+            "bytes": count,
+            "segments": count,
+            "memory_rows": count,
+            "memory_bytes": count,
+            "oldest": time,
+            "newest": time,
+            "fields": count,
+            "max_fields": count,
+            "overflows": {"type": "boolean"},
+            "inserted_at": time,
+        }),
+        &["id", "name"],
+    );
     json!({
         "Error": object(json!({"error": object(json!({
             "code": {"type": "string", "enum": Code::ALL.map(Code::name), "description": "A word for programs, such as unknown_table."},
@@ -245,25 +273,7 @@ pub(super) fn schemas() -> Value {
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
         "SourceFields": closed(source_fields.clone(), &[]),
         "NewSource": closed(source_fields, &["name"]),
-        "Source": object(json!({
-            "id": id,
-            "name": text,
-            "retention_days": days,
-            "retention_bytes": bytes,
-            "effective_retention_days": some_count,
-            "effective_retention_bytes": some_count,
-            "rows": count,
-            "bytes": count,
-            "segments": count,
-            "memory_rows": count,
-            "memory_bytes": count,
-            "oldest": time,
-            "newest": time,
-            "fields": count,
-            "max_fields": count,
-            "overflows": {"type": "boolean"},
-            "inserted_at": time,
-        }), &["id", "name"]),
+        "Source": source,
         "SourceSchema": {"type": "object", "description": "Types by path.", "additionalProperties": text},
         "CurrentAccessToken": object(current, &["id", "description", "scopes", "pinned", "expires_at"]),
         "AccessToken": object(token, &["id", "scopes"]),

@@ -36,6 +36,7 @@ use crate::outcomes::ComponentOutcomes;
 use crate::tenant::Tenant;
 use statements::{Warnings, warn};
 
+pub(crate) use request::unbound_pin;
 pub(crate) use statements::{Language, RequestStatements};
 
 pub use explanation::{Explanation, code_is_not_explained};

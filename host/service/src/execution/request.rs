@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_model::{
     Arguments, Audience, Code, Failure, Format as ParameterFormat, Limits, Manifest, Value, whole_word,
 };
+use tidegate_store::Store;
 use uuid::Uuid;
 
 use super::Executor;
@@ -108,11 +109,7 @@ impl Executor {
             values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
             let of_name = manifest.parameters.iter().find(|own| own.name == *name);
             if of_name.is_none() && !store.is_tenant_key(name) {
-                let message = format!(
-                    "the access token fixes '{name}', which is a tenant key of no source and no parameter of this \
-                     endpoint: its answer would not be bound to it"
-                );
-                return Err(Failure::new(Code::Forbidden, message).about(name));
+                return Err(not_bound(name));
             }
             // A parameter that is a regular expression would find the tenant in the names of others.
             let is_pattern = of_name.is_some_and(|own| own.format == Some(ParameterFormat::Regex));
@@ -139,6 +136,21 @@ impl Executor {
             tenant,
         })
     }
+}
+
+/// The first name that a token pins and an endpoint is not bound by, as the refusal of the token: the name is a tenant key of
+/// no source, and none of the endpoint's parameters. `manifest` has those of the endpoints that it reads, too.
+pub(crate) fn unbound_pin(store: &Store, manifest: &Manifest, access: &Access) -> Option<Failure> {
+    let is_bound = |name: &str| manifest.parameters.iter().any(|own| own.name == name) || store.is_tenant_key(name);
+    access.pinned.keys().find(|name| !is_bound(name)).map(|name| not_bound(name))
+}
+
+fn not_bound(name: &str) -> Failure {
+    let message = format!(
+        "the access token fixes '{name}', which is a tenant key of no source and no parameter of this endpoint: its answer \
+         would not be bound to it"
+    );
+    Failure::new(Code::Forbidden, message).about(name)
 }
 
 /// The limits of a request: the smallest of the server's, the endpoint's and the token's. A caller can be held to less

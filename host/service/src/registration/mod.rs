@@ -17,6 +17,7 @@ use tidegate_sql::SavedQuery;
 use tidegate_store::{EndpointEntry, NewAlert, NewVersion, Store};
 use uuid::Uuid;
 
+use crate::access_report::{AccessReports, Version, Widened};
 use crate::blocking::{blocking, to_its_end};
 use crate::cache::Cache;
 use crate::compute::Compute;
@@ -39,6 +40,7 @@ pub struct Registrar {
     pub(crate) endpoints: Endpoints,
     pub(crate) cache: Arc<Cache>,
     pub(crate) compute: Arc<Compute>,
+    pub(crate) access: AccessReports,
     /// The most alerts of all endpoints.
     pub(crate) most_alerts: usize,
 }
@@ -66,12 +68,27 @@ impl Registrar {
         component: &[u8],
         request: SaveRequest<'_>,
     ) -> Result<Arc<Endpoint>, Failure> {
+        Ok(self.save_component(component, request).await?.endpoint)
+    }
+
+    /// Registers a packed component, and tells what that widens.
+    ///
+    /// # Errors
+    /// As [`Registrar::register_query`].
+    pub async fn save_component(&self, component: &[u8], request: SaveRequest<'_>) -> Result<Saved, Failure> {
         let admitted = self.admitted(component, &request).await?;
-        let SaveRequest { id, author, known: _, same_query: _, from, renamed_alert, forgotten_alert } = request;
+        if request.refuse_wider {
+            admitted.widened.refuse()?;
+        }
+        let widened = admitted.widened.clone();
+        let SaveRequest { id, author, from, renamed_alert, forgotten_alert, .. } = request;
         let (own, component, author) = (self.clone(), component.to_vec(), author.to_owned());
         let all = new_alerts(&admitted.manifest, renamed_alert)?;
         let alerts = SavedAlerts { all, forgotten: forgotten_alert.map(str::to_owned) };
-        to_its_end(async move { own.save(admitted, component, alerts, id, author, from).await }).await
+        let save = async move { own.save(admitted, component, alerts, id, author, from).await };
+        let endpoint = to_its_end(save).await?;
+        widened.log(&format!("version {} of the endpoint {}", endpoint.version, endpoint.manifest.name));
+        Ok(Saved { endpoint, widened })
     }
 
     /// Passes a packed component through the gate and changes nothing. Returns the warnings.
@@ -81,7 +98,11 @@ impl Registrar {
     pub async fn try_component(&self, component: &[u8], request: SaveRequest<'_>) -> Result<Vec<Failure>, Failure> {
         let admitted = self.admitted(component, &request).await?;
         self.check_name(admitted.manifest.name.as_str(), request.id, request.from)?;
-        Ok(admitted.warnings)
+        if request.refuse_wider {
+            admitted.widened.refuse()?;
+        }
+        let widened = admitted.widened.lines().into_iter().map(refused);
+        Ok(admitted.warnings.into_iter().chain(widened).collect())
     }
 
     fn store(&self) -> &Arc<Store> {
@@ -114,7 +135,7 @@ impl Registrar {
         author: String,
         from: Option<i64>,
     ) -> Result<Arc<Endpoint>, Failure> {
-        let Admitted { manifest, saved, code, digest, tables, warnings } = admitted;
+        let Admitted { manifest, saved, code, digest, tables, warnings, widened: _ } = admitted;
         let registry = self.endpoints.registry();
         let _one = registry.registering.lock().await;
         let name = manifest.name.to_string();
@@ -231,9 +252,11 @@ impl Registrar {
         let mut warnings = self.gate.statement_findings(&manifest, &saved, &sources).into_warnings()?;
         warnings.extend(self.gate.check_alerts(&manifest, &saved, &sources, is_generated(component))?);
         let tables = sources.named();
+        let version = Version { id: request.id, manifest: &manifest, saved: &saved, tables: &tables };
+        let widened = self.access.of_save(version, !is_generated(component))?;
         let code = ComponentCode::of(component)?;
         self.endpoints.prepare(&code).await?;
-        Ok(Admitted { manifest, saved, code: code.digest, digest: inspection.digest, tables, warnings })
+        Ok(Admitted { manifest, saved, code: code.digest, digest: inspection.digest, tables, warnings, widened })
     }
 }
 
@@ -253,6 +276,16 @@ struct Admitted {
     digest: [u8; 32],
     tables: BTreeMap<String, Uuid>,
     warnings: Vec<Failure>,
+    widened: Widened,
+}
+
+/// An endpoint that was saved.
+#[derive(Debug)]
+pub struct Saved {
+    /// The version.
+    pub endpoint: Arc<Endpoint>,
+    /// What tokens read more through it than before.
+    pub widened: Widened,
 }
 
 /// The alerts of a manifest for the catalog. Each gets a secret, which counts if the catalog has none of it. `renamed` is

@@ -5,6 +5,7 @@
 //! changed the tokens.
 
 mod access;
+mod classes;
 mod issued;
 mod last_use;
 mod new_token;
@@ -24,6 +25,7 @@ use scopes::Scopes;
 use secret::hash;
 
 pub use access::Access;
+pub use classes::{AccessClass, ClassKey};
 pub(crate) use issued::IssuedAccess;
 pub use new_token::NewToken;
 pub(crate) use secret::artefact_key;

@@ -38,6 +38,21 @@ impl Engine {
         reads(&plan.logical)
     }
 
+    /// What a statement reads of the sources, through the granted tables of `saved` and past them: `sql`, or without it the
+    /// body of the saved query. The tables of the binding are not used.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`].
+    pub fn reads_of_sources(&self, saved: &SavedQuery, sql: Option<&str>, binding: Binding<'_>) -> Result<Reads> {
+        let sources = NamedSources(binding.sources);
+        let granted = Binding { sources: &sources, ..binding }.granted(saved);
+        let plan = match sql {
+            Some(sql) => self.plan(sql, granted)?,
+            None => self.plan_saved(saved, granted)?,
+        };
+        reads(&plan.logical)
+    }
+
     /// What a statement reads of the granted tables of `saved`: `sql`, or without it the body of the saved query. Where a
     /// grant has a column that no table can have, such as an interval, this gives what the statement reads of the sources.
     /// The tables of the binding are not used.

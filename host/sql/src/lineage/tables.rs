@@ -21,7 +21,7 @@ impl<S: Sources> Sources for NamedSources<S> {
     fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
         let named = |StoredTable { provider, policy }| {
             let schema = TableProvider::schema(provider.as_ref());
-            let provider: Arc<dyn TableProvider> = Arc::new(EmptyTable { name: name.to_owned(), schema });
+            let provider: Arc<dyn TableProvider> = Arc::new(EmptyTable { name: self.0.identity(name), schema });
             StoredTable { provider, policy }
         };
         Ok(self.0.table(name)?.map(named))
