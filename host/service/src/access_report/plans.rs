@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_model::{Arguments, Audience, Failure, Manifest, Parameter, SourceTenancy};
+use tidegate_model::{Arguments, Audience, Code, Failure, Manifest, Parameter, SourceTenancy};
 use tidegate_sql::{Binding, Engine, Reads, SavedQuery};
 use tidegate_store::Store;
 use uuid::Uuid;
@@ -110,7 +110,7 @@ impl ReportPlanner {
     /// be deep: to be called on the compute threads.
     ///
     /// # Errors
-    /// What says nothing of the endpoint: there is no time left, or the catalog cannot be read.
+    /// An endpoint that the version reads cannot be read; there is no time left ([`says_nothing`]).
     pub(crate) fn plan(
         &self,
         version: Version<'_>,
@@ -172,8 +172,7 @@ impl ReportPlanner {
             let parameters = SavedQuery::parse(sql).map(|statement| statement.parameters()).unwrap_or_default();
             pieces.push(planned(Piece::Statement, name, parameters, reads));
         }
-        let is_of_server = |failure: &&Failure| failure.code.status() >= 500;
-        match pieces.iter().filter_map(|piece| piece.failure.as_ref()).find(is_of_server) {
+        match pieces.iter().filter_map(|piece| piece.failure.as_ref()).find(|failure| says_nothing(failure)) {
             Some(failure) => Err(failure.clone()),
             None => Ok(pieces),
         }
@@ -205,6 +204,11 @@ impl ReportPlanner {
         sources.sort_by(|one, other| one.name.cmp(&other.name));
         PlannedPiece { piece, name: name.to_owned(), parameters, sources, failure }
     }
+}
+
+/// Whether a failure says nothing of what was planned: there was no time for it.
+pub(super) fn says_nothing(failure: &Failure) -> bool {
+    matches!(failure.code, Code::Timeout | Code::Overloaded)
 }
 
 /// Values with which the statements can be planned: what the reader pins, else examples.

@@ -10,7 +10,7 @@ use tidegate_sql::Stop;
 use tidegate_store::EndpointEntry;
 use uuid::Uuid;
 
-use super::plans::{PlannedEndpoint, ReportPlanner, Version};
+use super::plans::{PlannedEndpoint, ReportPlanner, Version, says_nothing};
 use crate::clock::Clock;
 use crate::component_kinds::{ComponentKind, ComponentKinds};
 use crate::execution::{limits_of, redaction};
@@ -122,8 +122,9 @@ impl AccessReports {
             if askers.peek().is_none() {
                 continue;
             }
-            let endpoint = self.planner.registry.peek(&self.planner.store, &entry)?;
-            let is_code = self.kinds.read(&endpoint.component).map_err(of_store)? == ComponentKind::Wasm;
+            let endpoint = self.planner.registry.peek(&self.planner.store, &entry);
+            let kind = endpoint.as_ref().map(|endpoint| self.kinds.read(&endpoint.component).map_err(of_store));
+            let is_code = matches!(kind, Ok(Ok(ComponentKind::Wasm)));
             // What is planned depends on the names that are pinned, not on scopes and limits.
             let mut planned: HashMap<Vec<String>, Arc<PlannedEndpoint>> = HashMap::new();
             for asker in askers {
@@ -135,17 +136,24 @@ impl AccessReports {
                     return Err(Failure::new(Code::LimitExceeded, message));
                 }
                 let AccessClass { key, access, .. } = &asker.class;
+                let endpoint = match &endpoint {
+                    Ok(endpoint) => endpoint,
+                    Err(failure) => {
+                        asker.endpoints.push(self.unreadable(&entry, failure));
+                        continue;
+                    }
+                };
                 let planned = match planned.get(&key.pinned) {
                     Some(planned) => Arc::clone(planned),
                     None => {
                         // Others get their turn, and work that nobody waits for ends.
                         tokio::task::yield_now().await;
-                        let made = Arc::new(self.planned(&entry, &endpoint, access)?);
+                        let made = Arc::new(self.planned(&entry, endpoint, access)?);
                         planned.insert(key.pinned.clone(), Arc::clone(&made));
                         made
                     }
                 };
-                asker.endpoints.push(self.access(&endpoint, is_code, access, planned)?);
+                asker.endpoints.push(self.access(endpoint, is_code, access, planned));
             }
         }
         Ok(classes)
@@ -156,9 +164,12 @@ impl AccessReports {
         if let Some(failure) = broken.and_then(|result| result.broken.clone()) {
             return Ok(PlannedEndpoint { refused: Some(failure), pieces: Vec::new() });
         }
-        match Version::of(endpoint) {
-            Ok(version) => self.planner.plan(version, access, self.clock.now(), None),
-            Err(failure) => Ok(PlannedEndpoint { refused: Some(failure), pieces: Vec::new() }),
+        let plan = |version| self.planner.plan(version, access, self.clock.now(), None);
+        match Version::of(endpoint).and_then(plan) {
+            Err(failure) if !says_nothing(&failure) => {
+                Ok(PlannedEndpoint { refused: Some(failure), pieces: Vec::new() })
+            }
+            planned => planned,
         }
     }
 
@@ -168,7 +179,7 @@ impl AccessReports {
         is_code: bool,
         access: &Access,
         planned: Arc<PlannedEndpoint>,
-    ) -> Result<EndpointAccess, Failure> {
+    ) -> EndpointAccess {
         let settings = &endpoint.manifest.settings;
         let adhoc = match (settings.sandboxable, access.is_private()) {
             (true, _) => AdhocText::Tables,
@@ -184,7 +195,20 @@ impl AccessReports {
         lowered.rows = lowered.rows.min(usize::try_from(settings.max_limit).unwrap_or(usize::MAX));
         let limits = LimitSet::of(&lowered);
         let name = endpoint.manifest.name.to_string();
-        Ok(EndpointAccess { id: endpoint.id, name, is_code, adhoc, redaction, limits, planned })
+        EndpointAccess { id: endpoint.id, name, is_code, adhoc, redaction, limits, planned }
+    }
+
+    /// An endpoint of which the catalog has what this program cannot read: nobody reads anything through it.
+    fn unreadable(&self, entry: &EndpointEntry, failure: &Failure) -> EndpointAccess {
+        EndpointAccess {
+            id: entry.id,
+            name: entry.name.clone(),
+            is_code: false,
+            adhoc: AdhocText::Nothing,
+            redaction: Redaction::OnRequest,
+            limits: LimitSet::of(&self.limits),
+            planned: Arc::new(PlannedEndpoint { refused: Some(failure.clone()), pieces: Vec::new() }),
+        }
     }
 
     /// Whether an endpoint reads a source, itself or through others.

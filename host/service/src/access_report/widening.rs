@@ -12,7 +12,7 @@ use tidegate_store::EndpointEntry;
 use uuid::Uuid;
 
 use super::compare::Reach;
-use super::plans::Version;
+use super::plans::{Version, says_nothing};
 use super::report::AccessReports;
 use crate::component_kinds::ComponentKind;
 use crate::failures::{of_store, refused};
@@ -266,12 +266,17 @@ impl AccessReports {
 
     /// What a reader reaches through an endpoint, as it is or as it would be if `changed` were saved.
     fn reach(&self, entry: &EndpointEntry, access: &Access, changed: Option<Version<'_>>) -> Result<Reach, Failure> {
-        let endpoint: Arc<Endpoint> = self.planner.registry.peek(&self.planner.store, entry)?;
-        let is_code = self.kinds.read(&endpoint.component).map_err(of_store)? == ComponentKind::Wasm;
-        // One that cannot be used gives nobody anything.
-        let Ok(version) = Version::of(&endpoint) else { return Ok(Reach::default()) };
-        let planned = self.planner.plan(version, access, self.clock.now(), changed)?;
-        Ok(Reach::of(&planned, is_code, endpoint.manifest.settings.sandboxable))
+        let reached = || {
+            let endpoint: Arc<Endpoint> = self.planner.registry.peek(&self.planner.store, entry)?;
+            let is_code = self.kinds.read(&endpoint.component).map_err(of_store)? == ComponentKind::Wasm;
+            let planned = self.planner.plan(Version::of(&endpoint)?, access, self.clock.now(), changed)?;
+            Ok(Reach::of(&planned, is_code, endpoint.manifest.settings.sandboxable))
+        };
+        match reached() {
+            // One that cannot be used gives nobody anything.
+            Err(failure) if !says_nothing(&failure) => Ok(Reach::default()),
+            reached => reached,
+        }
     }
 }
 

@@ -253,7 +253,10 @@ impl Registrar {
         warnings.extend(self.gate.check_alerts(&manifest, &saved, &sources, is_generated(component))?);
         let tables = sources.named();
         let version = Version { id: request.id, manifest: &manifest, saved: &saved, tables: &tables };
-        let widened = self.access.of_save(version, !is_generated(component))?;
+        let widened = self.access.of_save(version, !is_generated(component)).unwrap_or_else(|failure| {
+            tracing::warn!(endpoint = %manifest.name, %failure, "what the version widens is not known");
+            Widened::unknown()
+        });
         let code = ComponentCode::of(component)?;
         self.endpoints.prepare(&code).await?;
         Ok(Admitted { manifest, saved, code: code.digest, digest: inspection.digest, tables, warnings, widened })
