@@ -9,8 +9,8 @@ use datafusion::arrow::json::ReaderBuilder;
 use datafusion::catalog::{MemTable, TableProvider};
 use serde_json::{Value as Json, json};
 use tidegate_lql::Schema;
-use tidegate_model::Arguments;
-use tidegate_sql::{Engine, EngineOptions, SavedQuery, Sources};
+use tidegate_model::{Arguments, Failure};
+use tidegate_sql::{Engine, EngineOptions, SavedQuery, Sources, StoredTable};
 use tokio::runtime::{Builder, Runtime};
 
 /// What nobody may read: it stands in a source that is not granted, in rows that the grant filters
@@ -39,12 +39,13 @@ pub(crate) struct World {
 }
 
 impl Sources for World {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        match name {
-            "hits.raw" => Some(Arc::clone(&self.hits)),
-            "vault.raw" => Some(Arc::clone(&self.vault)),
-            _ => None,
-        }
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        let provider = match name {
+            "hits.raw" => &self.hits,
+            "vault.raw" => &self.vault,
+            _ => return Ok(None),
+        };
+        Ok(Some(StoredTable::whole(Arc::clone(provider))))
     }
 
     fn names(&self) -> Vec<String> {

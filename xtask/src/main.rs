@@ -4,6 +4,7 @@
 //! is doing, builds the guests and everything else once, runs every test, real clients, tries the service
 //! against its own description, and the fuzz targets briefly. At the end it says how long each step took.
 
+mod audience;
 mod bench;
 mod clients;
 mod conformance;
@@ -138,10 +139,11 @@ const TEST: [Step; 12] = [
 ];
 
 /// What `cargo xtask lint` does.
-const LINT: [Step; 7] = [
+const LINT: [Step; 8] = [
     Step { name: "format", what: "the formatting of host and guests", after: &[], run: format },
     Step { name: "licences", what: "licences, bans and sources of all dependencies", after: &[], run: licences::check },
     Step { name: "layers", what: "no import circles between the files of a crate", after: &[], run: layers::check },
+    Step { name: "audience", what: "who reads the rows of all tenants", after: &[], run: audience::check },
     Step { name: "links", what: "no links between documents that lead nowhere", after: &[], run: links::check },
     Step { name: "clippy", what: "clippy on the host", after: &[], run: clippy },
     Step { name: "guests", what: "clippy on the guests", after: &[], run: clippy_guests },

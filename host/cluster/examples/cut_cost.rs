@@ -20,7 +20,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::catalog::TableProvider;
 use datafusion::error::Result as EngineResult;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
@@ -29,8 +28,8 @@ use generator::{EDGE, END, Form, Generator, SOURCES};
 use tidegate_cluster::{
     CutCarrier, CutOptions, LocalLeaves, LocalWorkers, Workers, cut, decode, encode, held_segments,
 };
-use tidegate_model::{Arguments, Value};
-use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, SavedQuery, Sources};
+use tidegate_model::{Arguments, Failure, Value};
+use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, SavedQuery, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
 
 const WORKERS: [usize; 3] = [1, 2, 4];
@@ -52,8 +51,8 @@ const ALL_PROJECTS: &str = "WITH edge_logs AS (SELECT * FROM `cloudflare.logs.pr
 struct Stored(Arc<Store>);
 
 impl Sources for Stored {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.0.table(name).ok()
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(self.0.table(name).ok().map(StoredTable::whole))
     }
     fn names(&self) -> Vec<String> {
         Vec::new()

@@ -13,7 +13,7 @@
 //! - `wording`, `base64`, `re2`, [`types`]: messages, texts, the types of the dialect;
 //! - [`context`]: the execution context;
 //! - `arrays`, `rows`, `kernel`: what kernels are made of;
-//! - `conversion`, `arithmetic`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `array_sets`,
+//! - `conversion`, `arithmetic`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `tenant_value`, `array_sets`,
 //!   `array_membership`, `array`, [`time`]: the kernels;
 //! - [`encode`]: values as JSON, as results show them;
 //! - [`array_subquery`], [`scalar`], [`aggregate`]: functions of the engine;
@@ -42,6 +42,7 @@ mod re2;
 mod rows;
 pub mod scalar;
 pub mod table;
+mod tenant_value;
 pub mod text;
 pub mod time;
 pub mod types;

@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::catalog::TableProvider;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
-use tidegate_model::{Arguments, Value};
-use tidegate_sql::{Binding, Engine, EngineOptions, Plan, SavedQuery, Sources};
+use tidegate_model::{Arguments, Failure, Value};
+use tidegate_sql::{Binding, Engine, EngineOptions, Plan, SavedQuery, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
 
 const EDGE: &str = "cloudflare.logs.prod";
@@ -36,8 +35,8 @@ const RUNS: u32 = 9;
 struct Stored(Arc<Store>);
 
 impl Sources for Stored {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.0.table(name).ok()
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(self.0.table(name).ok().map(StoredTable::whole))
     }
     fn names(&self) -> Vec<String> {
         Vec::new()

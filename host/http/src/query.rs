@@ -12,9 +12,7 @@ use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
 use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
-use tidegate_service::execution::{
-    QueryRequest, RunRecord, SentParameters, check_request, limits_of, redaction, takes_time,
-};
+use tidegate_service::execution::{QueryRequest, RunRecord, SentParameters, limits_of, redaction, takes_time};
 use tidegate_service::follow::{FollowRequest, whole_table};
 use tidegate_service::rate::RequestClass;
 use tidegate_service::registry::Endpoint;
@@ -155,10 +153,10 @@ pub(crate) async fn checked_request(
     if takes_time(&endpoint.manifest, &reads, &sent) {
         let (executor, tenant) = (Arc::clone(&service.executor), access.tenant());
         let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
-        let check = async move { check_request(executor.limits(), endpoint, &reads, &access, sent, format, redact) };
+        let check = async move { executor.check_request(endpoint, &reads, &access, sent, format, redact) };
         service.executor.run_in_place(tenant, limit, check).await
     } else {
-        check_request(service.executor.limits(), endpoint, &reads, &access, sent, format, redact)
+        service.executor.check_request(endpoint, &reads, &access, sent, format, redact)
     }
 }
 

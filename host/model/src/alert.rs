@@ -37,6 +37,9 @@ pub struct Alert {
     /// The parameters with which the endpoint is asked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
+    /// The tenant for which it is asked, as tenant keys and values; without any, it reads the rows of all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tenant: BTreeMap<String, String>,
     /// The least minutes between two messages that it fires, 0 to 1,440.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub again_after_minutes: u64,
@@ -269,6 +272,11 @@ pub(crate) fn problems(alerts: &[Alert], max_limit: u64) -> Vec<(String, String)
         }
         if alert.description.len() > 1_000 || alert.description.chars().any(char::is_control) {
             wrong("the description must be one line of at most 1000 bytes".to_owned());
+        }
+        for (name, value) in &alert.tenant {
+            if name.is_empty() || value.is_empty() {
+                wrong("the names and values of its tenant must not be empty".to_owned());
+            }
         }
         if let Some(what) = wrong_url(&alert.url) {
             wrong(what.to_owned());

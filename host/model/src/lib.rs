@@ -15,6 +15,7 @@ mod manifest;
 mod manifest_error;
 mod parameter;
 mod settings;
+mod tenancy;
 mod text_condition;
 mod value;
 
@@ -29,6 +30,7 @@ pub use manifest_error::ManifestError;
 pub use parameter::{Arguments, Format, MOMENTS, MOST_PARAMETERS, Parameter, parse_timestamp, whole_word};
 pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, quoted, size};
+pub use tenancy::{Audience, KeyPath, NotOfTenant, RowPolicy, SourceTenancy};
 pub use text_condition::{TextCondition, indexed_text};
 pub use value::{Kind, Value};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::Failure;
+use tidegate_model::{Audience, Failure};
 use tidegate_sql::{Binding, Engine, Type};
 use tidegate_store::Store;
 
@@ -37,7 +37,7 @@ impl ColumnPlanner {
         let reads = self.registry.load_reads(&self.store, &endpoint.tables)?;
         let manifest = with_parameters_of(&endpoint.manifest, &reads);
         let arguments = example_arguments(&manifest);
-        let tables = StoredTables::of(&self.store, &self.registry, endpoint, true);
+        let tables = StoredTables::of(&self.store, &self.registry, endpoint, true, &Audience::All);
         let binding = Binding::new(&tables, &arguments, self.clock.now());
         let plan = self.engine.plan_saved(endpoint.saved()?, binding)?;
         Ok(plan.columns().to_vec())

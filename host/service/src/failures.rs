@@ -4,7 +4,7 @@
 //! document is the same wherever one is written: in an HTTP answer, at the end of a streamed answer, in the workbench.
 
 use serde_json::{Value, json};
-use tidegate_model::{Code, Failure, ManifestError, Position, nearest};
+use tidegate_model::{Code, Failure, ManifestError, NotOfTenant, Position, nearest};
 use tidegate_store::StoreError;
 
 /// A failure as a JSON document: `{"error": {code, message, status, errors}}`, with one element in `errors` for the
@@ -41,6 +41,11 @@ pub fn of_store(error: StoreError) -> Failure {
     match &error {
         // Without the names that exist, because the caller may be a sender that may not learn them.
         StoreError::UnknownSource { name, .. } => unknown_source(name, &[]),
+        StoreError::NotOfTenant { source_name, why } => {
+            // Callers do not learn the names of sources.
+            tracing::warn!(source = source_name, ?why, "a token that is held to a tenant may not read a source");
+            not_of_tenant(why)
+        }
         StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
         StoreError::Exists(name) => {
             Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
@@ -87,6 +92,20 @@ pub fn of_store(error: StoreError) -> Failure {
             Failure::new(Code::Internal, "the store failed; the server's log has the details")
         }
     }
+}
+
+/// The refusal of a statement that reads a source which cannot tell which rows are those of the caller.
+fn not_of_tenant(why: &NotOfTenant) -> Failure {
+    let what = match why {
+        NotOfTenant::Undeclared => "does not say whose its rows are".to_owned(),
+        NotOfTenant::NoKey => "has none of the names that the token fixes as a tenant key".to_owned(),
+        NotOfTenant::LacksKey(name) => format!("does not have the tenant key {name}"),
+    };
+    let message = format!(
+        "the access token is held to the rows of a tenant, and the query reads a source that {what}; whoever manages the          source declares it: PATCH /api/sources/NAME {{\"tenant\": {{\"KEY\": \"path.to.field\"}}}}, or \"shared\" for \
+         rows that all tenants may read"
+    );
+    Failure::new(Code::Forbidden, message)
 }
 
 /// The failure for a source that does not exist. `known` are the names that the caller may learn.

@@ -46,7 +46,6 @@ mod standard_sources;
 mod start_error;
 pub mod syslog_options;
 mod tables;
-mod tenancy;
 mod tenant;
 pub mod tokens;
 mod turns;

@@ -4,11 +4,10 @@
 //! aliases.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use datafusion::catalog::TableProvider;
-use tidegate_model::{Failure, Manifest};
-use tidegate_sql::{Binding, SavedQuery, SavedTable, Sources};
+use tidegate_model::{Audience, Failure, Manifest};
+use tidegate_sql::{Binding, SavedQuery, SavedTable, Sources, StoredTable};
 use tidegate_store::Store;
 use uuid::Uuid;
 
@@ -16,7 +15,7 @@ use crate::gate::Gate;
 use crate::gate::examples::{example_arguments, granted_whole};
 use crate::registration::Registrar;
 use crate::registry::Registry;
-use crate::standard_sources::SOURCES;
+use crate::standard_sources;
 use crate::tables::StoredTables;
 
 /// What names of tables mean to an endpoint that is saved together with its sources: what they meant to its version
@@ -31,7 +30,7 @@ pub fn meanings(store: &Store, registry: &Registry, own: &BTreeMap<String, Uuid>
             }
         }
     }
-    let is_there = |id: Uuid| store.table_of(id).is_ok() || registry.by_id(id).is_some();
+    let is_there = |id: Uuid| store.has_source(id) || registry.by_id(id).is_some();
     meanings.retain(|name, id| !disputed.contains(name) && is_there(*id));
     meanings.extend(own.clone());
     meanings
@@ -58,7 +57,7 @@ impl Registrar {
 
 fn create(gate: &Gate, manifest: &Manifest, known: BTreeMap<String, Uuid>) -> Vec<String> {
     let (store, registry) = (&*gate.store, &*gate.registry);
-    let stored = StoredTables::all(store, registry);
+    let stored = StoredTables::all(store, registry, &Audience::All);
     let sources = CreatingSources { store, registry, stored, known, made: Mutex::default() };
     let (engine, now) = (&gate.engine, gate.clock.now());
     if let Ok(saved) = SavedQuery::parse_within(&manifest.query, &gate.limits.text) {
@@ -72,7 +71,7 @@ fn create(gate: &Gate, manifest: &Manifest, known: BTreeMap<String, Uuid>) -> Ve
         }
         if !manifest.settings.sandboxable {
             // Ad-hoc text of a private token may read these.
-            SOURCES.into_iter().for_each(|name| drop(sources.table(name)));
+            standard_sources::names().for_each(|name| drop(sources.table(name)));
         }
     }
     let made = sources.made.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -91,20 +90,24 @@ struct CreatingSources<'a> {
 }
 
 impl Sources for CreatingSources<'_> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        if let Some(there) = self.stored.table(name) {
-            return Some(there);
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        if let Some(there) = self.stored.table(name)? {
+            return Ok(Some(there));
         }
         if self.registry.find(name).is_some() {
-            return None;
+            return Ok(None);
         }
-        if let Some(renamed) = self.known.get(name) {
-            return self.store.table_of(*renamed).ok();
-        }
-        // A name that no source can have is no table.
-        self.store.ensure_source(name).ok()?;
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-        self.store.table(name).ok()
+        let id = match self.known.get(name) {
+            Some(renamed) => *renamed,
+            None => {
+                // A name that no source can have is no table.
+                let Ok(source) = standard_sources::ensure(self.store, name) else { return Ok(None) };
+                self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+                source.id
+            }
+        };
+        let table = self.store.table_for(id, &Audience::All).ok();
+        Ok(table.map(|table| StoredTable::whole(table.table)))
     }
 
     fn names(&self) -> Vec<String> {

@@ -8,7 +8,7 @@ use tidegate_store::Store;
 
 use crate::registration::Registrar;
 use crate::save_request::SaveRequest;
-use crate::standard_sources::SOURCES;
+use crate::standard_sources;
 use crate::start_error::StartError;
 
 /// `endpoint.toml` and `query.sql` of each shipped endpoint.
@@ -26,17 +26,17 @@ const ENDPOINTS: [(&str, &str); 2] = [
 /// The entry in the catalog of a folder that was seeded. What its owner deletes afterwards is not created again.
 const MARK: &str = "seeded";
 
-/// Creates the standard sources in a folder that was never seeded.
+/// Creates the standard sources in a folder that was never seeded, and brings those of older folders up to date.
 ///
 /// # Errors
 /// The store's.
 pub(crate) fn sources(store: &Store) -> Result<(), StartError> {
     if store.catalog().meta(MARK)?.is_none() {
-        for name in SOURCES {
-            store.ensure_source(name)?;
+        for name in standard_sources::names() {
+            standard_sources::ensure(store, name)?;
         }
     }
-    Ok(())
+    Ok(standard_sources::bring_up_to_date(store)?)
 }
 
 /// Saves the shipped endpoints in a folder that was never seeded, and marks the folder as seeded.

@@ -159,7 +159,6 @@ impl Service {
             store: Arc::clone(&store),
             registry: Arc::clone(&registry),
             engine: Arc::clone(&engine),
-            tokens: Arc::clone(&tokens),
             clock,
             limits: options.limits.clone(),
         };

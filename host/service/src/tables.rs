@@ -6,30 +6,29 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
-use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::empty::EmptyTable;
-use datafusion::datasource::{ViewTable, provider_as_source};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit};
-use tidegate_sql::{SavedQuery, SavedTable, Sources};
-use tidegate_store::{EndpointEntry, Store};
+use tidegate_model::{Audience, Failure};
+use tidegate_sql::{SavedQuery, SavedTable, Sources, StoredTable};
+use tidegate_store::{AudienceTable, EndpointEntry, Store, StoreError};
 use uuid::Uuid;
 
+use crate::failures::of_store;
 use crate::registry::{Endpoint, Registry};
 use crate::save_request::SaveRequest;
-use crate::tenancy::RowFilters;
 
 /// The columns of a source that has no log yet.
 const EVERY_SOURCE_HAS: [&str; 3] = ["id", "timestamp", "event_message"];
 
 static NOTHING: BTreeMap<String, Uuid> = BTreeMap::new();
-static NO_FILTERS: RowFilters = BTreeMap::new();
 
 /// The tables of one statement.
 pub(crate) struct StoredTables<'a> {
     store: &'a Store,
     registry: &'a Registry,
+    /// For whom the rows of sources are read.
+    audience: &'a Audience,
     /// What names meant when the query was saved.
     known: &'a BTreeMap<String, Uuid>,
     /// Whether `known` comes first; otherwise the table that has the name now does.
@@ -40,10 +39,6 @@ pub(crate) struct StoredTables<'a> {
     empty: bool,
     /// Whether stored rows decide which columns there are. They do not in the workbench, whose logs are examples.
     tells_rows: bool,
-    /// The endpoint whose statements these are, if it is saved already.
-    endpoint: Option<Uuid>,
-    /// The filters of sources by what a token pins.
-    columns: &'a RowFilters,
     /// Whether messages may name what else there is: callers of an endpoint do not learn it.
     tells_names: bool,
     /// What the statement's own text named so far, and which it was.
@@ -79,31 +74,29 @@ struct TablesWithin<'t> {
 impl<'a> StoredTables<'a> {
     /// The tables of an endpoint's statements; ad-hoc text that may read sources names them as they
     /// are called now.
-    pub(crate) fn of(store: &'a Store, registry: &'a Registry, endpoint: &'a Endpoint, bound: bool) -> Self {
-        let all = Self::all(store, registry);
-        Self { known: &endpoint.tables, bound, endpoint: Some(endpoint.id), tells_names: !bound, ..all }
-    }
-
-    /// The same, where the rows of some sources are filtered by what a token pins.
-    pub(crate) fn filtered_by(self, columns: &'a RowFilters) -> Self {
-        Self { columns, ..self }
+    pub(crate) fn of(
+        store: &'a Store,
+        registry: &'a Registry,
+        endpoint: &'a Endpoint,
+        bound: bool,
+        audience: &'a Audience,
+    ) -> Self {
+        Self { known: &endpoint.tables, bound, tells_names: !bound, ..Self::all(store, registry, audience) }
     }
 
     /// All sources and endpoints, as they are called now.
-    pub(crate) fn all(store: &'a Store, registry: &'a Registry) -> Self {
-        let (known, columns, named) = (&NOTHING, &NO_FILTERS, Mutex::default());
+    pub(crate) fn all(store: &'a Store, registry: &'a Registry, audience: &'a Audience) -> Self {
         Self {
             store,
             registry,
-            known,
+            audience,
+            known: &NOTHING,
             bound: false,
             own: None,
             empty: false,
             tells_rows: false,
-            endpoint: None,
-            columns,
             tells_names: true,
-            named,
+            named: Mutex::default(),
         }
     }
 
@@ -119,7 +112,8 @@ impl<'a> StoredTables<'a> {
     ) -> Self {
         let own = Some(Own { id: request.id, name, saved });
         let (known, bound) = (&request.known, request.same_query);
-        Self { known, bound, own, tells_rows, ..Self::all(store, registry) }
+        // Who may save endpoints may read all rows.
+        Self { known, bound, own, tells_rows, ..Self::all(store, registry, &Audience::All) }
     }
 
     /// The same without any log: what is wrong with a query over these is wrong whatever logs come in.
@@ -130,19 +124,6 @@ impl<'a> StoredTables<'a> {
     /// What the query itself named so far, and which it was.
     pub(crate) fn named(&self) -> BTreeMap<String, Uuid> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The columns to which the rows of a source are held where a text reads it.
-    fn columns_of(&self, name: &str, place: Place<'_>) -> Option<&'a BTreeMap<String, String>> {
-        if self.columns.is_empty() {
-            return None;
-        }
-        let endpoint = match place {
-            Place::Statement => self.endpoint?,
-            Place::Endpoint(entry) => entry.id,
-            Place::Own => return None,
-        };
-        self.columns.get(&(endpoint, name.to_lowercase()))
     }
 
     fn note(&self, name: &str, id: Uuid, place: Place<'_>) {
@@ -188,16 +169,19 @@ impl<'a> StoredTables<'a> {
         self.find(name, place, by_id, by_name)
     }
 
-    fn table_at(&self, name: &str, place: Place<'_>) -> Option<Arc<dyn TableProvider>> {
-        let by_id = |id: Uuid| Some((id, self.store.table_of(id).ok()?));
-        let by_name = |name: &str| by_id(self.store.source(name).filter(|source| source.name == name)?.id);
-        let (id, table) = self.find(name, place, by_id, by_name)?;
+    fn table_at(&self, name: &str, place: Place<'_>) -> Result<Option<StoredTable>, Failure> {
+        let by_id = |id: Uuid| self.store.has_source(id).then_some(id);
+        let by_name = |name: &str| Some(self.store.source(name).filter(|source| source.name == name)?.id);
+        let Some(id) = self.find(name, place, by_id, by_name) else { return Ok(None) };
         self.note(name, id, place);
-        let table = if self.empty { without_logs(&table) } else { table };
-        match self.columns_of(name, place) {
-            Some(columns) => held_to(table, columns),
-            None => Some(table),
-        }
+        let AudienceTable { table, policy } = match self.store.table_for(id, self.audience) {
+            Ok(table) => table,
+            // It was deleted meanwhile.
+            Err(StoreError::UnknownSource { .. }) => return Ok(None),
+            Err(error) => return Err(of_store(error)),
+        };
+        let provider = if self.empty { without_logs(&table) } else { table };
+        Ok(Some(StoredTable { provider, policy }))
     }
 
     fn has_rows_at(&self, name: &str, place: Place<'_>) -> bool {
@@ -229,35 +213,8 @@ fn without_logs(table: &Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
     Arc::new(EmptyTable::new(Arc::new(Schema::new(first.collect::<Vec<_>>()))))
 }
 
-/// The rows of a table whose columns have these texts; none where there is no such column, or one of another
-/// kind. Nothing if there is no plan of it, which is no table then.
-fn held_to(table: Arc<dyn TableProvider>, columns: &BTreeMap<String, String>) -> Option<Arc<dyn TableProvider>> {
-    let schema = table.schema();
-    let is = |(name, value): (&String, &String)| {
-        let fields = || schema.fields().iter();
-        let exact = fields().find(|field| field.name() == name);
-        let Some(field) = exact.or_else(|| fields().find(|field| field.name().eq_ignore_ascii_case(name))) else {
-            return lit(false);
-        };
-        let column = Expr::Column(Column::new_unqualified(field.name()));
-        match field.data_type() {
-            DataType::Utf8 => column.eq(lit(value.as_str())),
-            DataType::LargeUtf8 => column.eq(lit(ScalarValue::LargeUtf8(Some(value.clone())))),
-            DataType::Utf8View => column.eq(lit(ScalarValue::Utf8View(Some(value.clone())))),
-            kind if kind.is_nested() => lit(false),
-            _ => cast(column, DataType::Utf8).eq(lit(value.as_str())),
-        }
-    };
-    let all = columns.iter().map(is).reduce(Expr::and)?;
-    let plan = LogicalPlanBuilder::scan("held", provider_as_source(table), None).and_then(|plan| plan.filter(all));
-    let plan = plan.and_then(LogicalPlanBuilder::build);
-    let plan =
-        plan.inspect_err(|error| tracing::error!(%error, "a source cannot be held to what a token fixes")).ok()?;
-    Some(Arc::new(ViewTable::new(plan, None)))
-}
-
 impl Sources for StoredTables<'_> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
         self.table_at(name, Place::Statement)
     }
 
@@ -285,7 +242,7 @@ impl TablesWithin<'_> {
 }
 
 impl Sources for TablesWithin<'_> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
         self.tables.table_at(name, self.place())
     }
 

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::catalog::TableProvider;
 use serde_json::{Value as Json, json};
-use tidegate_model::{Arguments, Value};
-use tidegate_sql::{Binding, Engine, EngineOptions, SavedQuery, Sources};
+use tidegate_model::{Arguments, Failure, Value};
+use tidegate_sql::{Binding, Engine, EngineOptions, SavedQuery, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
 
 // The one of the binary.
@@ -24,8 +23,8 @@ const NOW: i64 = 1_763_633_702_000_000;
 struct Logs(Arc<Store>);
 
 impl Sources for Logs {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.0.table(name).ok()
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(self.0.table(name).ok().map(StoredTable::whole))
     }
     fn names(&self) -> Vec<String> {
         Vec::new()

@@ -8,14 +8,33 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use tidegate_model::Arguments;
+use tidegate_model::{Arguments, Failure, RowPolicy};
 
 use crate::saved_query::SavedQuery;
+
+/// A stored table, and which of its rows the reader of a statement may read.
+#[derive(Debug, Clone)]
+pub struct StoredTable {
+    /// All of its rows.
+    pub provider: Arc<dyn TableProvider>,
+    /// Which of them may be read; `None`: all. The condition comes before everything that the statement computes.
+    pub policy: Option<RowPolicy>,
+}
+
+impl StoredTable {
+    /// A table of which the reader may read all rows.
+    pub fn whole(provider: Arc<dyn TableProvider>) -> Self {
+        Self { provider, policy: None }
+    }
+}
 
 /// The sources of a data folder, as tables over one consistent snapshot each.
 pub trait Sources: Send + Sync {
     /// The table of a source, by its exact name.
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>>;
+    ///
+    /// # Errors
+    /// The reader may not read it.
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure>;
     /// The names of all sources, for messages.
     fn names(&self) -> Vec<String>;
     /// Whether a source is known to have rows. A name that is no column of it is then one that no row has had.
@@ -44,7 +63,7 @@ impl fmt::Debug for SavedTable<'_> {
 }
 
 impl<S: Sources + ?Sized> Sources for &S {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
         (**self).table(name)
     }
 
@@ -62,7 +81,7 @@ impl<S: Sources + ?Sized> Sources for &S {
 }
 
 impl<S: Sources + ?Sized> Sources for Box<S> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
         (**self).table(name)
     }
 
@@ -84,8 +103,8 @@ impl<S: Sources + ?Sized> Sources for Box<S> {
 pub struct NoSources;
 
 impl Sources for NoSources {
-    fn table(&self, _name: &str) -> Option<Arc<dyn TableProvider>> {
-        None
+    fn table(&self, _name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(None)
     }
     fn names(&self) -> Vec<String> {
         Vec::new()

@@ -17,6 +17,7 @@ mod operator_run;
 mod options;
 mod own_operator;
 mod partial_groups;
+mod plain_conditions;
 mod planner;
 mod profile;
 mod result_stream;

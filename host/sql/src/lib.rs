@@ -34,15 +34,14 @@ mod types;
 mod typing;
 mod wanted;
 
-pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
+pub use catalog::{Binding, NoSources, SavedTable, Sources, StoredTable, Tables};
 pub use engine::{
     Carried, Carrier, CarrierReport, CostCounter, Counted, Engine, EngineOptions, ExplainedPlan, Narrow, OperatorCost,
     OperatorRows, OperatorRun, OwnOperator, Plan, PreparedPlan, ResultStream, RunBounds, StatementCost,
 };
 pub use lineage::Reads;
-pub use piece_names::Weak;
 pub use resolve::functions;
-pub use saved_query::{SavedQuery, Unbound};
+pub use saved_query::SavedQuery;
 pub use shown::{shown_array, shown_type};
 pub use tidegate_functions::context::Stop;
 pub use tidegate_functions::encode::{ColumnEncoder, Style};

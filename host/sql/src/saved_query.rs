@@ -10,7 +10,7 @@ use sqlparser::ast::{Cte, Query};
 use tidegate_model::TextLimits;
 
 use crate::fail::Result;
-use crate::piece_names::{PieceNames, Weak};
+use crate::piece_names::PieceNames;
 use crate::text;
 
 /// A saved query, read once: its top-level CTEs are the granted tables.
@@ -24,18 +24,6 @@ pub struct SavedQuery {
     pub(crate) body: Arc<Query>,
     /// The names in each of `ctes`, and last those in `body`.
     pieces: Arc<[PieceNames]>,
-}
-
-/// The pieces of a saved query whose rows a parameter does not narrow.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unbound {
-    /// Granted tables, in the order of the query.
-    pub tables: Vec<String>,
-    /// Whether the body is among them.
-    pub body: bool,
-    /// Stored tables, in lower case, in whose text the parameter is only searched for. Whoever fixes the
-    /// parameter for a tenant must hold their rows to it in another way.
-    pub searched: BTreeSet<String>,
 }
 
 impl SavedQuery {
@@ -100,12 +88,6 @@ impl SavedQuery {
             .collect()
     }
 
-    /// Which of these tables the query names anywhere, and not a CTE of its own.
-    pub fn names<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
-        let relations: BTreeSet<String> = self.relations().into_iter().map(str::to_lowercase).collect();
-        tables.into_iter().filter(|table| relations.contains(&table.to_lowercase())).collect()
-    }
-
     /// Which of these tables the body itself names. No CTE narrows the rows that it reads of them.
     pub fn names_in_body<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
         let Some(body) = self.pieces.last() else { return Vec::new() };
@@ -114,68 +96,6 @@ impl SavedQuery {
             body.tables.contains(&table) && self.names_of(&table).is_none()
         };
         tables.into_iter().filter(named).collect()
-    }
-
-    /// Which pieces hand on rows of the tables `outside` on whose way the parameter is not used. Any use counts, apart from
-    /// two: searching a text for the parameter, and taking it where another parameter is not sent. Of `outside`, `stored`
-    /// are the tables whose rows can be limited to the parameter by a column. Where a piece only searches, and reads no
-    /// other tables, these tables are told as [`Unbound::searched`] instead.
-    pub fn unbound<'t>(
-        &self,
-        parameter: &str,
-        outside: impl IntoIterator<Item = &'t str>,
-        stored: impl IntoIterator<Item = &'t str>,
-    ) -> Unbound {
-        let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
-        let stored: BTreeSet<String> = stored.into_iter().map(str::to_lowercase).collect();
-        let mut found = Unbound::default();
-        let mut open = BTreeSet::new();
-        for (i, named) in self.pieces.iter().enumerate() {
-            if named.binds(parameter) {
-                continue;
-            }
-            let cte = self.ctes.get(i).map(|cte| &cte.alias.name.value);
-            let is_cte = |table: &String| self.is_cte_before(i, table);
-            let is_open =
-                |table: &&String| if is_cte(table) { open.contains(*table) } else { outside.contains(*table) };
-            let read: Vec<&String> = named.tables.iter().filter(is_open).collect();
-            if read.is_empty() {
-                continue;
-            }
-            let by_column = |table: &&String| !is_cte(table) && stored.contains(*table);
-            if named.weakly(parameter) == Some(Weak::Searched) && read.iter().all(by_column) {
-                found.searched.extend(read.into_iter().cloned());
-                continue;
-            }
-            match cte {
-                Some(name) => {
-                    open.insert(name.to_lowercase());
-                    found.tables.push(name.clone());
-                }
-                None => found.body = true,
-            }
-        }
-        found
-    }
-
-    /// The parameters that bind no rows in a piece that reads one of the tables `outside`, each with the piece: the name of a
-    /// granted table, or `None` for the body.
-    pub fn weakly_bound<'t>(&self, outside: impl IntoIterator<Item = &'t str>) -> Vec<(String, Weak, Option<&str>)> {
-        let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
-        let mut found = Vec::new();
-        for (i, named) in self.pieces.iter().enumerate() {
-            let reads = |table: &String| !self.is_cte_before(i, table) && outside.contains(table);
-            if !named.tables.iter().any(reads) {
-                continue;
-            }
-            let piece = self.ctes.get(i).map(|cte| cte.alias.name.value.as_str());
-            for parameter in &named.parameters {
-                if let Some(weak) = named.weakly(parameter) {
-                    found.push((parameter.clone(), weak, piece));
-                }
-            }
-        }
-        found
     }
 
     /// Whether a name, in lower case, is that of a CTE that the piece sees: those before it, which hide what

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use tidegate_model::NotOfTenant;
 use uuid::Uuid;
 
 /// Why a store operation did not happen.
@@ -18,6 +19,14 @@ pub enum StoreError {
         name: String,
         /// The names that exist.
         known: Vec<String>,
+    },
+    /// A source cannot tell which of its rows are those of a tenant.
+    #[error("the source `{source_name}` has no rows of a tenant: {why:?}")]
+    NotOfTenant {
+        /// The source.
+        source_name: String,
+        /// Why.
+        why: NotOfTenant,
     },
     /// A name is empty, longer than 255 bytes, or holds a control character.
     #[error("invalid name `{name}`: {reason}")]

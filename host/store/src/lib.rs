@@ -107,5 +107,5 @@ pub use source::{
     following::Feed,
 };
 pub use source_info::{Retention, SourceInfo};
-pub use store::{Store, describe::SourceDescription, fill_rates::FillRates};
+pub use store::{AudienceTable, Store, describe::SourceDescription, fill_rates::FillRates};
 pub use wal::idempotency::RequestKey;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_model::SourceTenancy;
 use uuid::Uuid;
 
 /// A source, as callers see it.
@@ -16,6 +17,14 @@ pub struct SourceInfo {
     /// The source's own limits. For a limit that is absent, [`StoreOptions::retention`](crate::StoreOptions::retention)
     /// applies.
     pub retention: Retention,
+    /// Whose its rows are; `None` if it does not say. Then only who may read all rows reads any.
+    pub tenant: Option<SourceTenancy>,
+}
+
+/// Whose rows are whose, in the form of the catalog. A text that cannot be read says nothing, so that no tenant reads any.
+pub(crate) fn tenancy_of_text(text: Option<&str>) -> Option<SourceTenancy> {
+    let read = serde_json::from_str(text?);
+    read.inspect_err(|error| tracing::error!(%error, "the tenant keys of a source cannot be read")).ok()
 }
 
 /// How long rows are kept. Whole segments are dropped, so that rows may be kept somewhat longer.

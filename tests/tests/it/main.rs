@@ -80,5 +80,6 @@ mod syslog;
 mod tables;
 #[path = "../../../host/sql/tests/property/tape.rs"]
 mod tape;
+mod tenancy;
 mod tls;
 mod tokens;

@@ -185,11 +185,19 @@ fn a_pinned_token_never_sees_another_project() {
     server.call("POST", path, &form, b"project=xyz").refused(403, "forbidden", &["fixed"]);
     let physical = ask(&server, &token, "logs.all", &[("sql", "select id from `cloudflare.logs.prod`")]);
     physical.refused(400, "unknown_table", &[]);
-    // An endpoint that does not ask for the parameter would answer for all projects.
+    // Nor where the endpoint does not ask for the parameter.
     let free = json!({"name": "free", "query": format!("SELECT id FROM `{EDGE}`"), "cache_duration_seconds": 60});
     assert_eq!(server.manage("POST", "/api/endpoints", &free).status, 201);
     assert_eq!(server.query("free", &[]).rows().len(), 2);
-    ask(&server, &token, "free", &[]).refused(403, "forbidden", &["project", "none of that name"]);
+    for _ in 0..2 {
+        assert_eq!(ask(&server, &token, "free", &[]).ids(), ["mine"]);
+        assert_eq!(server.query("free", &[]).rows().len(), 2);
+    }
+    ask(&server, &token, "free", &[("project", "xyz")]).refused(403, "forbidden", &["fixed"]);
+    // What no source knows as a key is a parameter, and the endpoint must have it.
+    let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc", "interval": "daily"}}));
+    ask(&server, &token, "free", &[]).refused(403, "forbidden", &["'interval'", "no parameter of this endpoint"]);
+    assert_eq!(ask(&server, &token, "usage.api-counts", &[]).status, 200);
 }
 
 /// The first event of a source decides how its segments store a field. Later ones are beside it there, and a pin finds them
@@ -239,7 +247,7 @@ fn a_pin_holds_where_the_catalog_does_not_say_which_tables_are_read() {
         for (name, parameters) in
             [("past", &[][..]), ("reads.past", &[]), ("reads.past", &[("sql", "SELECT id FROM t")])]
         {
-            ask(server, &token, name, parameters).refused(403, "forbidden", &["does not depend on it"]);
+            assert_eq!(ask(server, &token, name, parameters).ids(), ["mine", "mine"]);
         }
     };
     check(&server);
@@ -252,9 +260,9 @@ fn a_pin_holds_where_the_catalog_does_not_say_which_tables_are_read() {
     check(&Server::start_in(&data));
 }
 
-/// A parameter that is fixed narrows nothing by itself: what does not use it is not for the token.
+/// Whether and where a query uses the parameter makes no difference: the rows of the source are held to it.
 #[test]
-fn a_pinned_token_reads_only_what_its_parameter_narrows() {
+fn a_pinned_token_reads_its_rows_whatever_the_query_does() {
     let server = Server::start();
     server.send(EDGE, &json!([of_project("mine", "abc"), of_project("theirs", "xyz")]));
     let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc"}}));
@@ -269,7 +277,7 @@ fn a_pinned_token_reads_only_what_its_parameter_narrows() {
     let told = create("past", &format!("WITH {mine} SELECT id FROM mine UNION ALL SELECT id FROM `{EDGE}`"));
     assert!(told.contains(&format!("the query reads {EDGE} itself")), "{told}");
     assert_eq!(server.query("past", &[("project", "abc")]).rows().len(), 3);
-    ask(&server, &token, "past", &[]).refused(403, "forbidden", &["'project'", "does not depend on it"]);
+    assert_eq!(ask(&server, &token, "past", &[]).ids(), ["mine", "mine"]);
     assert_eq!(ask(&server, &token, "past", &[("sql", "SELECT id FROM mine")]).ids(), ["mine"]);
     // A grant that is narrowed only by what reads it.
     let told = create(
@@ -283,13 +291,12 @@ fn a_pinned_token_reads_only_what_its_parameter_narrows() {
     for sql in [
         "SELECT id FROM raw",
         "SELECT id FROM RAW WHERE @project = 'abc'",
-        "SELECT id FROM mine UNION ALL SELECT id FROM `raw`",
         "WITH x AS (SELECT * FROM raw) SELECT id FROM x",
         "SELECT (SELECT MAX(id) FROM raw) AS id",
     ] {
-        ask(&server, &token, "beside", &[("sql", sql)]).refused(403, "forbidden", &["the query reads raw"]);
+        assert_eq!(ask(&server, &token, "beside", &[("sql", sql)]).ids(), ["mine"]);
     }
-    ask(&server, &token, "beside", &[("lql", "f:raw s:id")]).refused(403, "forbidden", &["raw"]);
+    assert_eq!(ask(&server, &token, "beside", &[("lql", "f:raw s:id")]).ids(), ["mine"]);
     assert_eq!(ask(&server, &token, "beside", &[("lql", "f:mine s:id")]).ids(), ["mine"]);
     assert_eq!(ask(&server, &token, "beside", &[("sql", "SELECT id FROM mine")]).ids(), ["mine"]);
     // Through another endpoint, one that uses it and one that does not.
@@ -297,22 +304,13 @@ fn a_pinned_token_reads_only_what_its_parameter_narrows() {
     assert_eq!(ask(&server, &token, "reads.beside", &[]).ids(), ["mine"]);
     assert_eq!(ask(&server, &token, "reads.beside", &[("sql", "SELECT id FROM t")]).ids(), ["mine"]);
     create("reads.past", "WITH t AS (SELECT id FROM past) SELECT id FROM t");
-    ask(&server, &token, "reads.past", &[]).refused(403, "forbidden", &["does not depend"]);
-    ask(&server, &token, "reads.past", &[("sql", "SELECT id FROM t")]).refused(
-        403,
-        "forbidden",
-        &["the query reads t"],
-    );
+    assert_eq!(ask(&server, &token, "reads.past", &[]).ids(), ["mine", "mine"]);
+    assert_eq!(ask(&server, &token, "reads.past", &[("sql", "SELECT id FROM t")]).ids(), ["mine", "mine"]);
     // What stands behind a column that no log has had yet was not looked into on save, and is known all the same.
     let early = format!("WITH {mine} SELECT soon AS id FROM mine UNION ALL SELECT id FROM `postgres.logs`");
     let told = create("early", &early);
     assert!(told.contains("no column soon") && told.contains("itself"), "{told}");
-    let (_, other) = make(&server, &json!({"scopes": "query", "pinned": {"project": "nobody"}}));
-    ask(&server, &other, "early", &[]).refused(403, "forbidden", &["does not depend on it"]);
-    // A table of the caller's own hides an open one.
-    let own = "WITH raw AS (SELECT id FROM mine) SELECT id FROM raw";
-    assert_eq!(ask(&server, &token, "beside", &[("sql", own)]).ids(), ["mine"]);
-    // Others may.
+    // Others read all.
     assert_eq!(server.query("beside", &[("project", "abc"), ("sql", "SELECT id FROM raw")]).rows().len(), 2);
 }
 
@@ -437,20 +435,18 @@ fn a_pin_that_is_searched_for_in_a_text_is_the_column_of_its_name() {
             assert_eq!(answer.rows().len() as u64, requests, "{project}: {adhoc:?}");
         }
     }
-    // So it is for every endpoint, and who saves one is told.
+    // So it is for every endpoint.
     let save = |name: &str, query: &str, required: bool| {
         let parameters = json!([{"name": "project", "required": required}]);
         let endpoint = json!({"name": name, "query": query, "sandboxable": true, "parameters": parameters});
         let answer = server.manage("POST", "/api/endpoints", &endpoint);
         assert_eq!(answer.status, 201, "{}", answer.body);
-        answer.body["warnings"].to_string()
     };
     let url = "t.metadata[0].request[0].url";
     let searched = format!(
         "WITH r AS (SELECT id FROM `{EDGE}` AS t WHERE {url} LIKE CONCAT('%', @project, '%')) SELECT id FROM r"
     );
-    let told = save("searched", &searched, true);
-    assert!(told.contains("only searches for @project in a text"), "{told}");
+    save("searched", &searched, true);
     let (rest, xyz) = (pinned("rest"), pinned("xyz"));
     assert_eq!(ask(&server, &rest, "searched", &[]).ids(), ["3"]);
     // Another endpoint that reads it.
@@ -464,22 +460,14 @@ fn a_pin_that_is_searched_for_in_a_text_is_the_column_of_its_name() {
     save("columnless", other, true);
     assert_eq!(server.query("columnless", &[("project", "rest")]).ids(), ["4"]);
     assert_eq!(ask(&server, &rest, "columnless", &[]).rows(), Vec::<Value>::new());
-    // What the sender may choose instead is no pin at all.
+    // What the sender may choose instead chooses among its own rows.
     let default =
         format!("WITH r AS (SELECT id FROM `{EDGE}` WHERE project = COALESCE(@other, @project)) SELECT id FROM r");
-    let told = save("default", &default, false);
-    assert!(told.contains("only where another parameter is not sent"), "{told}");
-    ask(&server, &rest, "default", &[("other", "xyz")]).refused(403, "forbidden", &["does not depend on it"]);
+    save("default", &default, false);
+    assert_eq!(ask(&server, &rest, "default", &[("other", "xyz")]).rows(), Vec::<Value>::new());
     assert_eq!(server.query("default", &[("other", "xyz")]).ids(), ["2"]);
-    let told = save("first", &default.replace("@other, @project", "@project, @other"), false);
-    assert!(!told.contains("@project"), "{told}");
+    save("first", &default.replace("@other, @project", "@project, @other"), false);
     assert_eq!(ask(&server, &rest, "first", &[("other", "xyz")]).ids(), ["3"]);
-    // A box to search in is no pin, and nobody is warned of it.
-    let search = format!(
-        "WITH r AS (SELECT id FROM `{EDGE}` WHERE project = @project AND REGEXP_CONTAINS(id, @text)) SELECT id FROM r"
-    );
-    assert!(!save("search", &search, true).contains("@text"));
-    assert_eq!(ask(&server, &rest, "search", &[("text", ".")]).ids(), ["3"]);
 }
 
 #[test]

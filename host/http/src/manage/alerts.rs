@@ -59,6 +59,7 @@ fn described(alert: &Alert) -> Value {
         condition,
         url,
         parameters,
+        tenant,
         again_after_minutes,
         notify_resolved,
         paused,
@@ -70,6 +71,7 @@ fn described(alert: &Alert) -> Value {
         "condition": condition.to_string(),
         "url": url,
         "parameters": parameters,
+        "tenant": tenant,
         "again_after_minutes": again_after_minutes,
         "notify_resolved": notify_resolved,
         "paused": paused,
@@ -105,6 +107,8 @@ fn alert_of(fields: &mut Fields, base: Option<&Alert>) -> Option<Alert> {
     let parameters = fields
         .take("parameters", "an object of parameters and their texts")
         .or_else(|| base.map(|base| base.parameters.clone()));
+    let tenant =
+        fields.take("tenant", "an object of tenant keys and values").or_else(|| base.map(|base| base.tenant.clone()));
     let again = fields.count("again_after_minutes").or_else(|| base.map(|base| base.again_after_minutes));
     let notify_resolved = fields.flag("notify_resolved").or_else(|| base.map(|base| base.notify_resolved));
     let paused = fields.flag("paused").or_else(|| base.map(|base| base.paused));
@@ -115,6 +119,7 @@ fn alert_of(fields: &mut Fields, base: Option<&Alert>) -> Option<Alert> {
         condition: condition?,
         url: url?,
         parameters: parameters.unwrap_or_default(),
+        tenant: tenant.unwrap_or_default(),
         again_after_minutes: again.unwrap_or_default(),
         notify_resolved: notify_resolved.unwrap_or(true),
         paused: paused.unwrap_or_default(),

@@ -8,11 +8,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Failure, SourceTenancy};
 use tidegate_service::failures::unknown_source;
 use tidegate_service::tokens::Access;
 use tidegate_service::{Service, blocking};
-use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo};
+use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo, Store, StoreError};
 use uuid::Uuid;
 
 use super::fields::Fields;
@@ -70,6 +70,7 @@ fn brief(service: &Service, source: &SourceInfo) -> Map<String, Value> {
         "retention_bytes": max_bytes.map(|bytes| if bytes == u64::MAX { 0 } else { bytes }),
         "effective_retention_days": days(effective.max_age),
         "effective_retention_bytes": effective.max_bytes.filter(|bytes| *bytes != u64::MAX),
+        "tenant": source.tenant,
     });
     match fields {
         Value::Object(fields) => fields,
@@ -114,6 +115,25 @@ async fn shown(service: &Service, id: Uuid) -> Result<Value, Failure> {
 struct Definition {
     name: Option<String>,
     retention: Option<Retention>,
+    /// Whose its rows are, if that changes; `None` within takes it back.
+    tenant: Option<Option<SourceTenancy>>,
+}
+
+impl Definition {
+    /// Makes a source as it is defined.
+    fn apply(self, store: &Store, id: Uuid) -> Result<(), StoreError> {
+        let Self { name, retention, tenant } = self;
+        if let Some(name) = name {
+            store.rename_source(id, &name)?;
+        }
+        if let Some(retention) = retention {
+            store.set_retention(id, retention)?;
+        }
+        if let Some(tenant) = tenant {
+            store.set_tenant(id, tenant)?;
+        }
+        Ok(())
+    }
 }
 
 async fn definition(
@@ -152,8 +172,11 @@ async fn definition(
     if let Some(bytes) = fields.optional_count("retention_bytes") {
         retention.max_bytes = bytes.map(|bytes| if bytes == 0 { u64::MAX } else { bytes });
     }
+    let tenant = fields.take("tenant", "\"shared\", an object of tenant keys and paths to fields, or null");
     fields.done()?;
-    Ok(Definition { name, retention: (retention != before).then_some(retention) })
+    let tenant = tenant.filter(|tenant| old.is_none_or(|old| old.tenant != *tenant));
+    let name = name.filter(|name| old.is_none_or(|old| old.name != *name));
+    Ok(Definition { name, retention: (retention != before).then_some(retention), tenant })
 }
 
 /// `GET /api/sources`.
@@ -172,35 +195,23 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, he
 /// `POST /api/sources`.
 pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let Definition { name, retention } = definition(&app.service, &access, request, None).await?;
-    let name = name.unwrap_or_default();
+    let definition = definition(&app.service, &access, request, None).await?;
     let id = blocking(&app.service.store, move |store| {
-        let source = store.create_source(&name)?;
-        if let Some(retention) = retention {
-            store.set_retention(source.id, retention)?;
-        }
-        Ok(source.id)
+        let id = store.create_source(definition.name.as_deref().unwrap_or_default())?.id;
+        Definition { name: None, ..definition }.apply(store, id)?;
+        Ok(id)
     })
     .await?;
     created(shown(&app.service, id).await?)
 }
 
-/// `PUT` and `PATCH /api/sources/{id or name}`: changes the name or the retention.
+/// `PUT` and `PATCH /api/sources/{id or name}`: changes the name, the retention, or whose the rows are.
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let source = known(&app.service, &id)?;
-    let Definition { name, retention } = definition(&app.service, &access, request, Some(&source)).await?;
+    let definition = definition(&app.service, &access, request, Some(&source)).await?;
     let id = source.id;
-    blocking(&app.service.store, move |store| {
-        if let Some(name) = name.filter(|name| *name != source.name) {
-            store.rename_source(id, &name)?;
-        }
-        if let Some(retention) = retention {
-            store.set_retention(id, retention)?;
-        }
-        Ok(())
-    })
-    .await?;
+    blocking(&app.service.store, move |store| definition.apply(store, id)).await?;
     found(shown(&app.service, id).await?)
 }
 

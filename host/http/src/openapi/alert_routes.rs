@@ -113,6 +113,7 @@ fn definition() -> Map<String, Value> {
         "condition": {"type": "string", "maxLength": 400, "description": "`rows > 0`, or a column, a comparison (> >= < <= = !=) and a number. It holds for a column if it holds for the value of any row; NULL does not count."},
         "url": {"type": "string", "maxLength": 2048, "description": "Where messages are posted to: https:// or http://, without a user name."},
         "parameters": {"type": "object", "additionalProperties": text, "description": "The parameters with which the endpoint is asked."},
+        "tenant": {"type": "object", "additionalProperties": text, "description": "The tenant for which it is asked, as tenant keys and values. Without any, it reads the rows of all."},
         "again_after_minutes": {"type": "integer", "minimum": 0, "maximum": 1440, "default": 0, "description": "The least minutes between two messages that it fires."},
         "notify_resolved": {"type": "boolean", "default": true, "description": "Whether a message is sent when the condition holds no more."},
         "paused": {"type": "boolean", "default": false},

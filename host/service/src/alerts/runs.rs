@@ -18,7 +18,7 @@ use super::schedule::next_run;
 use super::state::{Alerts, definition, unwritable};
 use crate::answer::Format;
 use crate::blocking::blocking;
-use crate::execution::{RunRecord, SentParameters, check_request, limits_of, redaction, takes_time};
+use crate::execution::{RunRecord, SentParameters, limits_of, redaction, takes_time};
 use crate::tenant::Tenant;
 use crate::tokens::Access;
 
@@ -128,7 +128,7 @@ impl Alerts {
 
     /// Asks the endpoint with the parameters of the alert, and evaluates its condition.
     pub(super) async fn ask(&self, id: Uuid, alert: &Alert, now: i64) -> Result<Asked, Failure> {
-        let access = Access::to_endpoint(id, "an alert");
+        let access = Access::to_endpoint(id, "an alert", alert.tenant.clone());
         let endpoint = self.endpoints.find(&access, &id.to_string()).await?;
         let name = endpoint.manifest.name.to_string();
         let reads = self.endpoints.reads(&endpoint).await?;
@@ -138,7 +138,7 @@ impl Alerts {
         let executor = Arc::clone(&self.executor);
         let is_slow = takes_time(&endpoint.manifest, &reads, &sent);
         let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
-        let check = move || check_request(executor.limits(), endpoint, &reads, &access, sent, Format::NdJson, redact);
+        let check = move || executor.check_request(endpoint, &reads, &access, sent, Format::NdJson, redact);
         let mut request = match is_slow {
             true => self.executor.run_in_place(Tenant::Alerts, limit, async move { check() }).await?,
             false => check()?,

@@ -41,11 +41,12 @@ impl QueryRequest {
             parts.add(name.as_bytes());
             parts.value(value);
         }
-        parts.count(self.pinned.len());
-        for (name, value) in &self.pinned {
+        parts.count(self.audience.pins().len());
+        for (name, value) in self.audience.pins() {
             parts.add(name.as_bytes());
             parts.add(value.as_bytes());
         }
+        parts.add(&self.tenancy_generation.to_le_bytes());
         Key(parts.0.finalize().into())
     }
 }

@@ -5,7 +5,7 @@ use tidegate_compiler::manifest_of_texts;
 
 use super::*;
 use crate::answer::{AnswerMemory, Format};
-use crate::execution::{RunRecord, SentParameters, check_request};
+use crate::execution::{RunRecord, SentParameters};
 use crate::options::Options;
 use crate::save_request::SaveRequest;
 use crate::service::Service;
@@ -34,7 +34,7 @@ async fn request() -> (tempfile::TempDir, Arc<Service>, Arc<QueryRequest>) {
     let manifest = manifest_of_texts(toml, "SELECT event_message FROM `postgres.logs`").unwrap();
     let endpoint = service.registrar.register_query(&manifest, SaveRequest::default()).await.unwrap();
     let (sent, access) = (SentParameters::of_object(serde_json::Map::new()).unwrap(), Access::to_all("a test"));
-    let request = check_request(&service.options.limits, endpoint, &[], &access, sent, Format::Json, false).unwrap();
+    let request = service.executor.check_request(endpoint, &[], &access, sent, Format::Json, false).unwrap();
     (folder, service, Arc::new(request))
 }
 

@@ -72,12 +72,12 @@ async fn explained(statements: &RequestStatements) -> Result<Explanation, Failur
 /// What the statement reads of the granted tables.
 fn reads(statements: &RequestStatements) -> Result<Reads, Failure> {
     let RequestStatements { store, registry, engine, request, now, .. } = statements;
-    let QueryRequest { endpoint, arguments, adhoc, unrestricted, .. } = request.as_ref();
+    let QueryRequest { endpoint, arguments, adhoc, unrestricted, audience, .. } = request.as_ref();
     if *unrestricted {
         return Ok(Reads::new());
     }
     let saved = endpoint.saved()?;
-    let sources = StoredTables::of(store, registry, endpoint, true);
+    let sources = StoredTables::of(store, registry, endpoint, true, audience);
     let binding = Binding::new(&sources, arguments, *now);
     let text = match adhoc {
         None => None,

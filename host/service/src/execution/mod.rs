@@ -40,7 +40,7 @@ pub(crate) use statements::{Language, RequestStatements};
 
 pub use explanation::{Explanation, code_is_not_explained};
 pub use parameters::{AdhocQuery, ParameterCollector, SentParameters, texts};
-pub use request::{QueryRequest, UsedParameters, check_request, limits_of, redaction, takes_time};
+pub use request::{QueryRequest, UsedParameters, limits_of, redaction, takes_time};
 
 /// How a component ran.
 #[derive(Debug, Default)]
@@ -254,7 +254,6 @@ impl Executor {
             store: Arc::clone(self.endpoints.store()),
             registry: Arc::clone(self.endpoints.registry()),
             engine: Arc::clone(&self.engine),
-            text: self.limits.text,
             rows: options(&request).rows.saturating_add(1),
             request,
             language,

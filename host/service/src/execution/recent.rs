@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_model::{Arguments, Code, Failure};
+use tidegate_model::{Arguments, Audience, Code, Failure};
 use tidegate_runtime::Body;
 use tidegate_sql::{Binding, Stop};
 
@@ -16,7 +16,7 @@ use crate::tenant::Tenant;
 const RECENT_TIME: Duration = Duration::from_secs(10);
 
 impl Executor {
-    /// The newest rows of a source as JSON, newest first, read as a query of the tenant is: in one of its places and in its
+    /// The newest rows of a source, whosever they are, as JSON, newest first, read as a query of the tenant is: in one of its places and in its
     /// turns. `now` is in microseconds since 1970, UTC.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Executor {
             let newest = async {
                 // Names of sources have no backticks in them.
                 let sql = format!("SELECT * FROM `{source}` ORDER BY timestamp DESC LIMIT {rows}");
-                let tables = StoredTables::all(own.endpoints.store(), own.endpoints.registry());
+                let tables = StoredTables::all(own.endpoints.store(), own.endpoints.registry(), &Audience::All);
                 let arguments = Arguments::new();
                 let plan = own.engine.plan(&sql, Binding::new(&tables, &arguments, now))?;
                 Ok(Body::Rows(rows_of(own.engine.run(plan, Some(rows)).await?)).into())

@@ -1,13 +1,14 @@
 //! A request to an endpoint: what the caller sent, checked against the manifest and the token.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidegate_model::{
-    Arguments, Code, Failure, Format as ParameterFormat, Limits, Manifest, Parameter, Value, whole_word,
+    Arguments, Audience, Code, Failure, Format as ParameterFormat, Limits, Manifest, Parameter, Value, whole_word,
 };
 use uuid::Uuid;
 
+use super::Executor;
 use super::parameters::{AdhocQuery, SentParameters};
 use crate::answer::Format;
 use crate::registry::{Endpoint, with_parameters_of};
@@ -25,8 +26,11 @@ pub struct QueryRequest {
     /// What the answer can depend on, and nothing else: the declared parameters, and those that the
     /// ad-hoc text uses.
     pub arguments: Arguments,
-    /// What the token fixes; a component cannot choose otherwise either.
-    pub pinned: BTreeMap<String, String>,
+    /// For whom rows are read: what the token pins. A component cannot choose otherwise either.
+    pub audience: Audience,
+    /// The state of what sources said of their tenants when the request was checked, of which the answer to a tenant
+    /// depends; see [`Store::tenancy_generation`](tidegate_store::Store::tenancy_generation). 0 for who reads all rows.
+    pub tenancy_generation: u64,
     /// The query that the caller wrote, if any.
     pub adhoc: Option<AdhocQuery>,
     /// The ad-hoc text reads the sources instead of the grants; the token allows it.
@@ -52,7 +56,7 @@ impl QueryRequest {
             _ => 0,
         };
         let arguments: usize = self.arguments.iter().map(|(name, value)| name.len() + of(value) + 64).sum();
-        let pinned: usize = self.pinned.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+        let pinned: usize = self.audience.pins().iter().map(|(name, value)| name.len() + value.len() + 64).sum();
         let adhoc = match &self.adhoc {
             Some(AdhocQuery::Sql(text) | AdhocQuery::Lql(text)) => text.len(),
             None => 0,
@@ -61,59 +65,82 @@ impl QueryRequest {
     }
 }
 
-/// The request of a caller with these parameters, after all checks. `limits` are the server's.
-///
-/// A parameter that the token pins has the token's value: the caller cannot choose another. An endpoint without that
-/// parameter cannot be called with the token, because its answer would not depend on it.
-///
-/// # Errors
-/// [`Code::Forbidden`] for what the token does not allow; [`Code::InvalidParameter`] for a value that is not valid, and
-/// for a name in another spelling than the declared one.
-pub fn check_request(
-    limits: &Limits,
-    endpoint: Arc<Endpoint>,
-    reads: &[Arc<Endpoint>],
-    access: &Access,
-    sent: SentParameters,
-    format: Format,
-    redact: bool,
-) -> Result<QueryRequest, Failure> {
-    let SentParameters { mut values, adhoc } = sent;
-    let manifest = with_parameters_of(&endpoint.manifest, reads);
-    let settings = &endpoint.manifest.settings;
-    let unrestricted = adhoc.is_some() && !settings.sandboxable;
-    if unrestricted && !access.is_private() {
-        let message =
-            "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all sources";
-        return Err(Failure::new(Code::Forbidden, message));
-    }
-    for (name, pinned) in &access.pinned {
-        if !manifest.parameters.iter().any(|parameter| parameter.name == *name) {
-            let message = format!(
-                "the access token fixes the parameter '{name}', and this endpoint has none of that name: \
-                 its answer would not be bound to it"
-            );
-            return Err(Failure::new(Code::Forbidden, message).about(name));
+impl Executor {
+    /// The request of a caller with these parameters, after all checks.
+    ///
+    /// A parameter that the token pins has the token's value: the caller cannot choose another. An endpoint need not have a
+    /// parameter for a tenant key of any source, because the rows that are read depend on the token alone. Another pinned name
+    /// must be a parameter of the endpoint, because its answer would not depend on it otherwise.
+    ///
+    /// # Errors
+    /// [`Code::Forbidden`] for what the token does not allow; [`Code::InvalidParameter`] for a value that is not valid, and
+    /// for a name in another spelling than the declared one.
+    pub fn check_request(
+        &self,
+        endpoint: Arc<Endpoint>,
+        reads: &[Arc<Endpoint>],
+        access: &Access,
+        sent: SentParameters,
+        format: Format,
+        redact: bool,
+    ) -> Result<QueryRequest, Failure> {
+        let store = self.endpoints.store();
+        // Before the keys are looked at: what changes meanwhile changes this number.
+        let audience = access.audience();
+        let tenancy_generation = match &audience {
+            Audience::All => 0,
+            Audience::Tenant(_) => store.tenancy_generation(),
+        };
+        let SentParameters { mut values, adhoc } = sent;
+        let manifest = with_parameters_of(&endpoint.manifest, reads);
+        let settings = &endpoint.manifest.settings;
+        let unrestricted = adhoc.is_some() && !settings.sandboxable;
+        if unrestricted && !access.is_private() {
+            let message = "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all sources";
+            return Err(Failure::new(Code::Forbidden, message));
         }
-        if values.iter().any(|(known, chosen)| known.eq_ignore_ascii_case(name) && chosen != pinned) {
-            let message = format!("parameter '{name}' is fixed by the access token");
-            return Err(Failure::new(Code::Forbidden, message).about(name));
+        for (name, pinned) in &access.pinned {
+            if values.iter().any(|(known, chosen)| known.eq_ignore_ascii_case(name) && chosen != pinned) {
+                let message = format!("parameter '{name}' is fixed by the access token");
+                return Err(Failure::new(Code::Forbidden, message).about(name));
+            }
+            values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+            let of_name = |own: &&Parameter| own.name == *name;
+            values.push(match manifest.parameters.iter().find(of_name) {
+            // A parameter that is a regular expression would find the tenant in the names of others.
+            Some(own) if own.format == Some(ParameterFormat::Regex) => (own.name.clone(), whole_word(pinned)),
+            Some(own) => (own.name.clone(), pinned.clone()),
+            None if store.is_tenant_key(name) => (name.clone(), pinned.clone()),
+            None => {
+                let message = format!(
+                    "the access token fixes '{name}', which is a tenant key of no source and no parameter of this endpoint: its \
+                     answer would not be bound to it"
+                );
+                return Err(Failure::new(Code::Forbidden, message).about(name));
+            }
+        });
         }
-        values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        // A parameter that is a regular expression would find the tenant in the names of others.
-        let is_pattern = |own: &Parameter| own.name == *name && own.format == Some(ParameterFormat::Regex);
-        let value = if manifest.parameters.iter().any(is_pattern) { whole_word(pinned) } else { pinned.clone() };
-        values.push((name.clone(), value));
+        let used = UsedParameters::of(&manifest, adhoc.as_ref());
+        values.retain(|(name, _)| used.has(name));
+        let arguments: Arguments = manifest.check_arguments(&values)?;
+        let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
+        drop(manifest);
+        let tenant = access.tenant();
+        let limits = limits_of(&self.limits, &endpoint, access);
+        Ok(QueryRequest {
+            endpoint,
+            arguments,
+            audience,
+            tenancy_generation,
+            adhoc,
+            unrestricted,
+            reads,
+            redact,
+            format,
+            limits,
+            tenant,
+        })
     }
-    let used = UsedParameters::of(&manifest, adhoc.as_ref());
-    values.retain(|(name, _)| used.has(name));
-    let arguments: Arguments = manifest.check_arguments(&values)?;
-    let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
-    drop(manifest);
-    let tenant = access.tenant();
-    let limits = limits_of(limits, &endpoint, access);
-    let pinned = access.pinned.clone();
-    Ok(QueryRequest { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits, tenant })
 }
 
 /// The limits of a request: the smallest of the server's, the endpoint's and the token's. A caller can be held to less

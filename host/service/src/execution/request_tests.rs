@@ -46,7 +46,7 @@ async fn a_declared_name_in_another_spelling_reaches_no_query() {
     let mut access = Access::to_all("a test");
     let check = |endpoint: &Arc<Endpoint>, access: &Access, sent: SentParameters| {
         let reads: &[Arc<Endpoint>] = if Arc::ptr_eq(endpoint, &outer) { &inner } else { &[] };
-        check_request(&service.options.limits, Arc::clone(endpoint), reads, access, sent, Format::Json, false)
+        service.executor.check_request(Arc::clone(endpoint), reads, access, sent, Format::Json, false)
     };
     let of_t = "SELECT * FROM t -- @project, @days, @ref";
     let of_u = "SELECT * FROM u -- @project, @days";
@@ -88,9 +88,11 @@ async fn what_a_component_binds_takes_the_place_of_any_spelling() {
     let folder = tempfile::tempdir().unwrap();
     let (service, _) = Service::open(Options::new(folder.path())).await.unwrap();
     let endpoint = saved(&service, NARROW).await;
-    let (access, limits) = (Access::to_all("a test"), &service.options.limits);
-    let request =
-        check_request(limits, endpoint, &[], &access, sent(&[("project", "a")], None), Format::Json, false).unwrap();
+    let access = Access::to_all("a test");
+    let request = service
+        .executor
+        .check_request(endpoint, &[], &access, sent(&[("project", "a")], None), Format::Json, false)
+        .unwrap();
     let (tenant, options) = (request.tenant, options(&request));
     let executor = Arc::clone(&service.executor);
     let place = Arc::new(executor.admission.enter(tenant).await.unwrap());

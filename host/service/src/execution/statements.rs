@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
 use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_model::{Code, Failure, TextLimits, Value};
+use tidegate_model::{Code, Failure, Value};
 use tidegate_runtime::{Rows, Statement, Statements};
 use tidegate_sql::{Binding, CostCounter, Engine, Plan, Stop};
 use tidegate_store::Store;
@@ -20,7 +20,6 @@ use crate::answer::rows_of;
 use crate::in_turn::InTurn;
 use crate::registry::Registry;
 use crate::tables::StoredTables;
-use crate::tenancy::Tenancy;
 
 /// The language of the ad-hoc query of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +34,6 @@ pub(crate) struct RequestStatements {
     pub(crate) store: Arc<Store>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) engine: Arc<Engine>,
-    /// The limits on the text of statements.
-    pub(crate) text: TextLimits,
     pub(crate) request: Arc<QueryRequest>,
     /// The language of the ad-hoc query.
     pub(crate) language: Language,
@@ -101,7 +98,7 @@ impl RequestStatements {
         let QueryRequest {
             endpoint,
             arguments,
-            pinned,
+            audience,
             unrestricted,
             adhoc: _,
             reads: _,
@@ -109,6 +106,7 @@ impl RequestStatements {
             format: _,
             limits: _,
             tenant: _,
+            tenancy_generation: _,
         } = self.request.as_ref();
         let mut arguments = arguments.clone();
         let mut spelt: BTreeMap<String, String> = match extra.is_empty() {
@@ -116,9 +114,8 @@ impl RequestStatements {
             false => arguments.keys().map(|name| (name.to_ascii_lowercase(), name.clone())).collect(),
         };
         for (name, value) in extra {
-            // The granted tables are filtered by the pinned values, so the author of a component cannot choose another
-            // tenant either.
-            if pinned.keys().any(|fixed| fixed.eq_ignore_ascii_case(&name)) {
+            // The author of a component cannot choose another value of what is pinned either.
+            if audience.pins().keys().any(|fixed| fixed.eq_ignore_ascii_case(&name)) {
                 let message = format!("parameter '{name}' is fixed by the access token");
                 return Err(Failure::new(Code::Forbidden, message).about(name));
             }
@@ -127,50 +124,30 @@ impl RequestStatements {
             arguments.insert(name.clone(), value);
         }
         let saved = endpoint.saved()?;
-        let text_limits = &self.text;
-        let tenancy = match pinned.is_empty() {
-            true => Tenancy::default(),
-            false => {
-                let reads = self.registry.load_reads(&self.store, &endpoint.tables)?;
-                Tenancy::of(&self.store, &self.registry, pinned, endpoint, &reads)?
-            }
-        };
         // An ad-hoc query that may read all sources uses their current names. Other statements use the ids that were
         // saved with the endpoint.
         let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
-        let sources = StoredTables::of(&self.store, &self.registry, endpoint, bound).filtered_by(tenancy.row_filters());
+        let sources = StoredTables::of(&self.store, &self.registry, endpoint, bound, audience);
         let binding = Binding::new(&sources, &arguments, self.now);
         // The tables that an ad-hoc query may read.
         let text_binding = if *unrestricted { binding } else { binding.granted(saved) };
         match statement {
-            Statement::Named(name) if name == DEFAULT_STATEMENT => {
-                tenancy.allow_body()?;
-                self.engine.plan_saved(saved, binding)
-            }
+            Statement::Named(name) if name == DEFAULT_STATEMENT => self.engine.plan_saved(saved, binding),
             Statement::Named(name) => match endpoint.manifest.statements.get(&name) {
-                Some(sql) => {
-                    tenancy.allow_fixed(sql, text_limits)?;
-                    self.engine.plan(sql, binding.granted(saved))
-                }
+                Some(sql) => self.engine.plan(sql, binding.granted(saved)),
                 None => {
                     let message = format!("the endpoint has no statement {name}");
                     Err(Failure::new(Code::UnknownStatement, message).about(name))
                 }
             },
-            Statement::Text(sql) if self.language == Language::Sql => {
-                tenancy.allow_text(&sql, text_limits)?;
-                self.engine.plan(&sql, text_binding)
-            }
+            Statement::Text(sql) if self.language == Language::Sql => self.engine.plan(&sql, text_binding),
             Statement::Text(text) => {
                 let tables = if *unrestricted {
                     self.store.sources().into_iter().map(|source| source.name).collect()
                 } else {
                     saved.tables()
                 };
-                let plan = |query: &Query| {
-                    tenancy.allow_query(query)?;
-                    self.engine.plan_query(query, text_binding)
-                };
+                let plan = |query: &Query| self.engine.plan_query(query, text_binding);
                 plan(&lql::translate(&text, &tables, self.now, plan)?)
             }
         }

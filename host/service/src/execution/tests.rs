@@ -33,8 +33,7 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
     let endpoint = Arc::new(Endpoint::of(record.unwrap(), service.options.limits.text).unwrap());
     assert_eq!(service.endpoints.prepared(&endpoint).await.unwrap_err().code, Code::Refused);
     let (sent, access) = (SentParameters::of_object(serde_json::Map::new()).unwrap(), Access::to_all("a test"));
-    let request =
-        Arc::new(check_request(&service.options.limits, endpoint, &[], &access, sent, Format::Json, false).unwrap());
+    let request = Arc::new(service.executor.check_request(endpoint, &[], &access, sent, Format::Json, false).unwrap());
     let tenant = request.tenant;
     let failure =
         Arc::clone(&service.executor).execute(request, 0, tenant, Arc::<RunRecord>::default()).await.unwrap_err();

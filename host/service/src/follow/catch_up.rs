@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
     use crate::answer::Format;
-    use crate::execution::{AdhocQuery, SentParameters, check_request};
+    use crate::execution::{AdhocQuery, SentParameters};
     use crate::follow::{FollowRequest, LastSeen};
     use crate::options::Options;
     use crate::save_request::SaveRequest;
@@ -221,8 +221,7 @@ mod tests {
         let access = Arc::new(Access::to_all("a test"));
         let adhoc = Some(AdhocQuery::Sql("SELECT event_message FROM t".to_owned()));
         let sent = SentParameters { values: Vec::new(), adhoc };
-        let limits = &service.options.limits;
-        let request = check_request(limits, endpoint, &[], &access, sent, Format::NdJson, false).unwrap();
+        let request = service.executor.check_request(endpoint, &[], &access, sent, Format::NdJson, false).unwrap();
         let memory = service.executor.answers.of(request.tenant);
         let seen = LastSeen::read("0");
         let (request, arrived) = (Arc::new(request), service.clock.now());

@@ -15,6 +15,8 @@ pub(super) enum End {
     Changed,
     /// The token was revoked, has expired or may do something else now.
     Revoked,
+    /// A source says otherwise whose its rows are.
+    TenancyChanged,
     /// The source was deleted.
     SourceDeleted,
     /// The server stops.
@@ -35,6 +37,10 @@ impl End {
             Self::Deleted => ("endpoint_deleted", "the endpoint was deleted"),
             Self::Changed => ("endpoint_changed", "the endpoint has a new version; ask again"),
             Self::Revoked => ("token_revoked", "the access token was revoked, has expired, or has other rights now"),
+            Self::TenancyChanged => (
+                "tenancy_changed",
+                "what a source says of whose its rows are has changed; ask again with Last-Event-ID",
+            ),
             Self::SourceDeleted => ("source_deleted", "the source was deleted"),
             Self::Shutdown => ("shutdown", "the server stops; ask again with Last-Event-ID"),
             Self::Failed(_) => ("failed", "the query failed for a new row"),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
+use tidegate_model::Audience;
 use tidegate_store::Feed;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -193,6 +194,10 @@ impl Follower {
         self.check = now + CHECK;
         if !self.following.tokens.holds(&self.access, self.following.clock.now()) {
             return Some(End::Revoked);
+        }
+        let (store, request) = (self.following.executor.endpoints.store(), &self.request);
+        if request.audience != Audience::All && store.tenancy_generation() != request.tenancy_generation {
+            return Some(End::TenancyChanged);
         }
         let endpoint = &self.request.endpoint;
         let registry = self.following.executor.endpoints.registry();

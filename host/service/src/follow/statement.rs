@@ -65,7 +65,6 @@ pub(super) fn planned(
         store: Arc::clone(executor.endpoints.store()),
         registry: Arc::clone(executor.endpoints.registry()),
         engine: Arc::clone(&executor.engine),
-        text: executor.limits.text,
         request: Arc::clone(request),
         language,
         now,

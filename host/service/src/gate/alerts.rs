@@ -42,6 +42,15 @@ impl Gate {
                     continue;
                 }
             };
+            let is_known = |name: &str| {
+                self.store.is_tenant_key(name)
+                    || declared.parameters.iter().any(|own| own.name.eq_ignore_ascii_case(name))
+            };
+            for name in alert.tenant.keys().filter(|name| !is_known(name)) {
+                wrong.push(of(format!(
+                    "'{name}' in its tenant is a tenant key of no source and no parameter of the endpoint"
+                )));
+            }
             let Subject::Column(column) = &alert.condition.subject else { continue };
             if !answers_rows {
                 let message = format!(

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter};
+use tidegate_model::{Arguments, Audience, Code, Failure, Manifest, Parameter, SourceTenancy};
 use tidegate_sql::{Binding, Reads, SavedQuery};
 
 use super::Gate;
 use super::examples::example_arguments;
 use super::findings::{Findings, Part};
+use super::warnings::warn_of_query;
 use crate::tables::StoredTables;
 
 /// What is known of an endpoint.
@@ -50,16 +51,15 @@ impl Gate {
                 manifest.parameters.push(Parameter { name, ..Parameter::default() });
             }
         }
-        let tables = StoredTables::all(&self.store, &self.registry);
+        let tables = StoredTables::all(&self.store, &self.registry, &Audience::All);
         let arguments = example_arguments(&manifest);
-        self.query_findings(&manifest, &saved, &tables, &arguments, findings);
+        self.query_findings(&saved, &tables, &arguments, findings);
         self.explain_pieces(&manifest, &saved, &tables, &arguments, &mut explanation);
         explanation
     }
 
     fn query_findings(
         &self,
-        manifest: &Manifest,
         saved: &SavedQuery,
         tables: &StoredTables<'_>,
         arguments: &Arguments,
@@ -68,8 +68,17 @@ impl Gate {
         // A failure is found again in the piece that it is about.
         if let Ok(remarks) = self.engine.check(saved, Binding::new(tables, arguments, self.clock.now())) {
             remarks.into_iter().for_each(|remark| findings.warn(Part::Query, remark));
-            self.warn_of_query(manifest, saved, &tables.named(), findings);
+            warn_of_query(saved, &tables.named(), findings);
         }
+    }
+
+    /// Whether each of these is a source with tenant keys, so that a token that pins one reads its own rows only.
+    fn knows_tenants(&self, reads: &Reads) -> bool {
+        let is_keyed = |name: &String| {
+            let tenant = self.store.source(name).and_then(|source| source.tenant);
+            matches!(tenant, Some(SourceTenancy::Keyed(_)))
+        };
+        !reads.is_empty() && reads.keys().all(is_keyed)
     }
 
     fn explain_pieces(
@@ -88,10 +97,12 @@ impl Gate {
                 Err(failure) => findings.failed(Part::Query, failure),
             }
         }
-        for grant in saved.tables() {
-            if saved.parameters_of(&grant).is_empty() {
-                let message =
-                    format!("no parameter narrows the grant {grant}: whoever may call the endpoint may read all of it");
+        for (grant, reads) in grants.iter() {
+            if saved.parameters_of(grant).is_empty() && !self.knows_tenants(reads) {
+                let message = format!(
+                    "no parameter narrows the grant {grant}, and not all of its sources have a tenant key: whoever may call \
+                     the endpoint may read all of it"
+                );
                 findings.warn(Part::Query, Failure::new(Code::Refused, message).about(grant));
             }
         }

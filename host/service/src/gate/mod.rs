@@ -27,7 +27,6 @@ use tidegate_store::Store;
 use crate::clock::Clock;
 use crate::failures::of_manifest;
 use crate::registry::Registry;
-use crate::tokens::Tokens;
 
 pub(crate) use explain::Explanation;
 pub(crate) use findings::Findings;
@@ -39,7 +38,6 @@ pub(crate) struct Gate {
     pub(crate) store: Arc<Store>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) engine: Arc<Engine>,
-    pub(crate) tokens: Arc<Tokens>,
     pub(crate) clock: Clock,
     /// The server's limits of one request.
     pub(crate) limits: Limits,

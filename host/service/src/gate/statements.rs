@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Gate;
 use super::examples::{example_arguments, granted_whole};
 use super::findings::{Findings, Part};
-use super::warnings::{past_grants, weak_pins};
+use super::warnings::warn_of_query;
 use crate::failures::with_way_to_create;
 use crate::registry::with_parameters_of;
 use crate::tables::StoredTables;
@@ -41,7 +41,7 @@ impl Gate {
         // The tables that the query reads are known now, and with them the parameters of endpoints among them. Resolving
         // has ended at the first unknown column, so tables after it are looked up by their names.
         for relation in saved.relations() {
-            if tables.table(relation).is_none() {
+            if !tables.table(relation).is_ok_and(|table| table.is_some()) {
                 let _ = tables.saved(relation);
             }
         }
@@ -62,7 +62,7 @@ impl Gate {
             let checked = self.check_statement(sql, saved, tables, &arguments);
             findings.checked(&Part::Statement(name.clone()), checked);
         }
-        self.warn_of_query(manifest, saved, &named, &mut findings);
+        warn_of_query(saved, &named, &mut findings);
         findings
     }
 
@@ -81,19 +81,6 @@ impl Gate {
             arguments.entry(name).or_insert(Value::Null);
         }
         self.engine.check(&statement, Binding::new(tables, &arguments, self.clock.now()).granted(saved))
-    }
-
-    /// Warns of a query whose text may not mean what its author believes. `named` are the tables that it reads.
-    pub(super) fn warn_of_query(
-        &self,
-        manifest: &Manifest,
-        saved: &SavedQuery,
-        named: &BTreeMap<String, Uuid>,
-        findings: &mut Findings,
-    ) {
-        let past = past_grants(saved, named);
-        let weak = weak_pins(manifest, saved, named, |name| self.tokens.fix(name));
-        past.into_iter().chain(weak).for_each(|warning| findings.warn(Part::Query, warning));
     }
 
     /// Tells the sources what a saved query reads: each field that it names gets a column, and texts that it searches an

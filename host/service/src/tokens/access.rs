@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_model::{Errors, LimitSet};
+use tidegate_model::{Audience, Errors, LimitSet};
 use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
@@ -73,9 +73,16 @@ impl Access {
         Self { who: who.to_owned(), scopes: Scopes::stored("private"), ..Self::default() }
     }
 
-    /// Access to queries of one endpoint and to nothing else, for work that nobody asked for with a token.
-    pub(crate) fn to_endpoint(id: Uuid, who: &str) -> Self {
-        Self { who: who.to_owned(), scopes: Scopes::stored(&format!("query:endpoint:{id}")), ..Self::default() }
+    /// Access to queries of one endpoint and to nothing else, for work that nobody asked for with a token. Rows are read for
+    /// the tenant that `pinned` says.
+    pub(crate) fn to_endpoint(id: Uuid, who: &str, pinned: BTreeMap<String, String>) -> Self {
+        let scopes = Scopes::stored(&format!("query:endpoint:{id}"));
+        Self { who: who.to_owned(), scopes, pinned, ..Self::default() }
+    }
+
+    /// For whom rows are read with this token.
+    pub fn audience(&self) -> Audience {
+        Audience::of_pins(self.pinned.clone())
     }
 
     /// The scopes of the token, separated by spaces.

@@ -58,8 +58,6 @@ pub struct Tokens {
     /// The tokens of the environment.
     fixed: TokenMap,
     known: RwLock<TokenMap>,
-    /// The parameters that the rules of issuers pin.
-    pinned_by_rules: Vec<String>,
     /// The change counter of the catalog at the time when `known` was read. The lock is held during each change, so
     /// that an older state never replaces a newer one.
     generation: Mutex<u64>,
@@ -88,9 +86,7 @@ impl Tokens {
                 fixed.insert(identity, Arc::new(access));
             }
         }
-        let rules = options.issuers.iter().flat_map(|issuer| &issuer.rules);
-        let pinned_by_rules = rules.flat_map(|rule| rule.pin.keys().cloned()).collect();
-        let tokens = Self { fixed, known: RwLock::default(), pinned_by_rules, generation: Mutex::new(0) };
+        let tokens = Self { fixed, known: RwLock::default(), generation: Mutex::new(0) };
         tokens.read(catalog, &mut tokens.generation.lock().unwrap_or_else(PoisonError::into_inner))?;
         Ok(tokens)
     }
@@ -144,15 +140,6 @@ impl Tokens {
             self.change(catalog, |catalog| catalog.put_token(&new.record(token)))?;
         }
         Ok(Some(tokens))
-    }
-
-    /// Whether any token pins a parameter, or the rule of an issuer does.
-    pub(crate) fn fix(&self, parameter: &str) -> bool {
-        if self.pinned_by_rules.iter().any(|name| name.eq_ignore_ascii_case(parameter)) {
-            return true;
-        }
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.values().any(|access| access.pinned.keys().any(|name| name.eq_ignore_ascii_case(parameter)))
     }
 
     /// Whether the rights of a token are still these at `now` (microseconds).

@@ -25,14 +25,14 @@ use tidegate_store::{Store, StoreError, StoreOptions, event_time};
 use crate::answer::{Encoded, Format};
 use crate::clock::Clock;
 use crate::engines::Engines;
-use crate::execution::{RunRecord, RunReport, SentParameters, UsedParameters, check_request};
+use crate::execution::{RunRecord, RunReport, SentParameters, UsedParameters};
 use crate::failures::document;
 use crate::inspection::inspect;
 use crate::options::Options;
 use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;
 use crate::service::Service;
-use crate::standard_sources::SOURCES;
+use crate::standard_sources;
 use crate::start_error::StartError;
 use crate::tokens::{Access, Tokens};
 
@@ -204,7 +204,7 @@ impl Workbench {
         let mut unknown = Vec::new();
         for source in made {
             let events = (scene.others)(&source, scene.now);
-            if events.is_empty() && !SOURCES.contains(&source.as_str()) {
+            if events.is_empty() && standard_sources::names().all(|name| name != source) {
                 unknown.push(source.clone());
             }
             fill(&service, source, events).await?;
@@ -318,8 +318,7 @@ impl Trial {
         let redact = ask.redact.unwrap_or(self.endpoint.manifest.settings.redact_pii);
         let access = Access::to_all("the workbench");
         let reads = self.service.registry.load_reads(&self.service.store, &self.endpoint.tables)?;
-        let request = check_request(
-            &self.service.options.limits,
+        let request = self.service.executor.check_request(
             Arc::clone(&self.endpoint),
             &reads,
             &access,

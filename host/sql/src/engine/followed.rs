@@ -25,7 +25,7 @@ use tidegate_model::{Code, Failure};
 use super::cost::RunningCost;
 use super::result_stream::ResultStream;
 use super::run::Run;
-use super::security_barrier::{self, above_barrier, below_barrier};
+use super::security_barrier::{self, above_same_barrier, opened};
 use super::{Engine, Plan, batch, with_own_operators};
 use crate::fail::{Planning, Result};
 use crate::types::Type;
@@ -142,7 +142,7 @@ impl Engine {
 
 /// The table of a plan that is a filter. `granted` tells whether the plan is that of a granted table.
 fn provider(plan: &LogicalPlan, granted: bool) -> Result<Arc<dyn TableProvider>> {
-    if let Some(input) = below_barrier(plan) {
+    if let Some(input) = opened(plan) {
         return provider(input, true);
     }
     let what = match plan {
@@ -222,8 +222,10 @@ fn carrying(
     table: Option<&Arc<dyn TableProvider>>,
     names: &[&str],
 ) -> datafusion::error::Result<LogicalPlan> {
-    if let Some(input) = below_barrier(plan) {
-        return Ok(above_barrier(carrying(input, table, names)?));
+    if let Some(input) = opened(plan)
+        && let Some(barrier) = above_same_barrier(plan, carrying(input, table, names)?)
+    {
+        return Ok(barrier);
     }
     let input = |input: &LogicalPlan| Ok::<_, DataFusionError>(Arc::new(carrying(input, table, names)?));
     Ok(match plan {

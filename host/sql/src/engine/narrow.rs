@@ -21,6 +21,7 @@ use tidegate_model::TextCondition;
 
 use super::batch::leaves;
 use super::field_path::path_of;
+use super::security_barrier::is_barrier;
 use super::text_condition::text_condition;
 
 /// The table with records of fewer fields, those of the schema; its columns stay the same. Rows for which the condition
@@ -128,6 +129,7 @@ impl Uses {
             | LogicalPlan::Aggregate(_)
             | LogicalPlan::Window(_)
             | LogicalPlan::Distinct(Distinct::On(_)) => {}
+            node if is_barrier(node) => {}
             // Others may do anything with what comes in.
             _ => {
                 for input in node.inputs() {

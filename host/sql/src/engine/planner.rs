@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::narrow::{Narrow, narrowed};
+use super::plain_conditions::without_needless_policies;
 use super::security_barrier::barrier_operator;
 use super::shared_part::{SharedPart, part_of};
 use super::shared_rows::SharedRows;
@@ -28,7 +29,8 @@ pub(super) struct Planner {
 #[async_trait]
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = narrowed(plan, self.narrow)?;
+        let open = without_needless_policies(plan)?;
+        let plan = narrowed(open.as_ref().unwrap_or(plan), self.narrow)?;
         let mut parts = BTreeMap::new();
         plan.apply(|node| {
             if let Some(part) = part_of(node) {

@@ -1,4 +1,8 @@
-//! The security barrier of a granted table: no expression of a caller is computed for a row that the grant leaves out.
+//! Security barriers: no expression above one is computed for a row that what is below it leaves out.
+//!
+//! There are two. **That of a grant** stands above each granted table, and keeps a caller's expressions from rows that the
+//! grant leaves out. **That of a policy** stands above a stored table of which a tenant may read some rows, below all that
+//! the author and the caller wrote.
 //!
 //! The engine is free to evaluate a caller's condition before the grant's own filter, or beside it. That does not change
 //! the result, but an expression that can fail would tell of rows that the caller may not see
@@ -10,6 +14,10 @@
 //! ([`ConditionsPassBarrier`]; PostgreSQL calls such conditions leakproof), so that a time range is still pruned by.
 //! Whether a function can fail is a property of its row in the table of functions
 //! ([`tidegate_functions::make::fallibility`]).
+//!
+//! The barrier of a policy is stricter, because those who write what stands above it may be strangers to the owners of the
+//! rows below: nothing but comparisons passes ([`super::plain_conditions`]), whether an expression can fail or not, and it
+//! comes after the policy's own condition.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -28,28 +36,38 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::Fallibility;
 use tidegate_functions::make::fallibility;
 
+use super::plain_conditions::is_plain;
 use super::wrapper::{Wrapper, wrapped};
 
 /// The plan of a granted table with a barrier above it.
 pub(crate) fn above_barrier(plan: LogicalPlan) -> LogicalPlan {
-    LogicalPlan::Extension(Extension { node: Arc::new(SecurityBarrier { input: plan }) })
+    SecurityBarrier { kind: BarrierKind::Grant, input: plan }.into_plan()
 }
 
-/// The plan without its barriers, if no expression above them can fail.
+/// The rows of a stored table that a policy lets through, with a barrier above them.
+///
+/// # Errors
+/// The condition is not one over the plan.
+pub(crate) fn held_to(plan: LogicalPlan, policy: Expr) -> Result<LogicalPlan> {
+    let input = LogicalPlan::Filter(Filter::try_new(policy, Arc::new(plan))?);
+    Ok(SecurityBarrier { kind: BarrierKind::Policy, input }.into_plan())
+}
+
+/// The plan without the barriers of grants, if no expression above them can fail.
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
 pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if may_fail(&plan)? { Ok(plan) } else { without_barriers(plan) }
+    if may_fail(&plan)? { Ok(plan) } else { without_grants(plan) }
 }
 
-/// The plan without its barriers.
+/// The plan without the barriers of grants.
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
-pub(super) fn without_barriers(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn without_grants(plan: LogicalPlan) -> Result<LogicalPlan> {
     let opened = plan.transform_down_with_subqueries(|node| {
-        Ok(match barrier(&node) {
+        Ok(match barrier(&node).filter(|barrier| barrier.kind == BarrierKind::Grant) {
             Some(barrier) => Transformed::yes(barrier.input.clone()),
             None => Transformed::no(node),
         })
@@ -73,18 +91,30 @@ impl OptimizerRule for ConditionsPassBarrier {
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
-        let Some(SecurityBarrier { input }) = barrier(&filter.input) else {
+        let Some(SecurityBarrier { kind, input }) = barrier(&filter.input) else {
             return Ok(Transformed::no(LogicalPlan::Filter(filter)));
         };
         let (mut above, mut below) = (Vec::new(), Vec::new());
         for condition in split_conjunction(&filter.predicate) {
-            let stays = condition.is_volatile()
-                || condition.exists(|part| Ok(is_subquery(part)))?
-                || expr_may_fail(condition, input.schema())?;
-            if stays { &mut above } else { &mut below }.push(condition.clone());
+            let passes = match kind {
+                BarrierKind::Grant => {
+                    !condition.is_volatile()
+                        && !condition.exists(|part| Ok(is_subquery(part)))?
+                        && !expr_may_fail(condition, input.schema())?
+                }
+                BarrierKind::Policy => is_plain(condition),
+            };
+            if passes { &mut below } else { &mut above }.push(condition.clone());
         }
         let Some(below) = conjunction(below) else { return Ok(Transformed::no(LogicalPlan::Filter(filter))) };
-        let passed = above_barrier(LogicalPlan::Filter(Filter::try_new(below, Arc::new(input.clone()))?));
+        let input = match input {
+            // What the policy demands stays before what passed: the engine looks at conditions in their order.
+            LogicalPlan::Filter(own) if *kind == BarrierKind::Policy => {
+                Filter::try_new(own.predicate.clone().and(below), Arc::clone(&own.input))?
+            }
+            input => Filter::try_new(below, Arc::new(input.clone()))?,
+        };
+        let passed = SecurityBarrier { kind: *kind, input: LogicalPlan::Filter(input) }.into_plan();
         Ok(Transformed::yes(match conjunction(above) {
             Some(above) => LogicalPlan::Filter(Filter::try_new(above, Arc::new(passed))?),
             None => passed,
@@ -97,8 +127,18 @@ fn is_subquery(expr: &Expr) -> bool {
 }
 
 /// The plan below a barrier, if the node is one.
-pub(super) fn below_barrier(node: &LogicalPlan) -> Option<&LogicalPlan> {
+pub(super) fn opened(node: &LogicalPlan) -> Option<&LogicalPlan> {
     barrier(node).map(|barrier| &barrier.input)
+}
+
+/// The same barrier above another plan, if the node is one.
+pub(super) fn above_same_barrier(node: &LogicalPlan, input: LogicalPlan) -> Option<LogicalPlan> {
+    barrier(node).map(|barrier| SecurityBarrier { kind: barrier.kind, input }.into_plan())
+}
+
+/// Whether a node is the barrier of a policy.
+pub(super) fn is_policy(node: &LogicalPlan) -> bool {
+    barrier(node).is_some_and(|barrier| barrier.kind == BarrierKind::Policy)
 }
 
 /// Whether a node is a barrier.
@@ -206,7 +246,7 @@ fn always_casts(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-fn is_literal(expr: &Expr) -> bool {
+pub(super) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(..) => true,
         Expr::Cast(cast) => is_literal(&cast.expr),
@@ -214,10 +254,26 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
+/// Above what a barrier stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum BarrierKind {
+    /// A granted table.
+    Grant,
+    /// A stored table whose rows are held to a policy. The input is a filter with the policy's condition.
+    Policy,
+}
+
 /// The barrier in a logical plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct SecurityBarrier {
+    kind: BarrierKind,
     input: LogicalPlan,
+}
+
+impl SecurityBarrier {
+    fn into_plan(self) -> LogicalPlan {
+        LogicalPlan::Extension(Extension { node: Arc::new(self) })
+    }
 }
 
 impl PartialOrd for SecurityBarrier {
@@ -244,11 +300,11 @@ impl UserDefinedLogicalNodeCore for SecurityBarrier {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecurityBarrier")
+        write!(f, "SecurityBarrier: {:?}", self.kind)
     }
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        Ok(inputs.into_iter().next().map_or_else(|| self.clone(), |input| Self { input }))
+        Ok(inputs.into_iter().next().map_or_else(|| self.clone(), |input| Self { input, ..self.clone() }))
     }
 
     /// Columns that nobody reads are not read below either.

@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
-use super::security_barrier::{expr_may_fail, without_barriers};
+use super::security_barrier::{expr_may_fail, without_grants};
 use super::shared_part::{SharedPart, leaf_of, on_enough_stack, part_of};
 
 /// The optimized plan with what its leaves stand for, optimized too and reduced to what the readers need; `None` if a
@@ -128,7 +128,7 @@ fn reduced(readers: &[Reader], optimize: &impl Fn(&LogicalPlan) -> Result<Logica
     }
     let names = part.schema.columns();
     let columns = columns.iter().filter_map(|column| names.get(*column)).cloned().map(Expr::Column);
-    let mut input = LogicalPlanBuilder::from(without_barriers(part.input.as_ref().clone())?);
+    let mut input = LogicalPlanBuilder::from(without_grants(part.input.as_ref().clone())?);
     if let Some(condition) = conjunction(common) {
         input = input.filter(condition)?;
     }

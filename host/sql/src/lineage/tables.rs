@@ -10,15 +10,21 @@ use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::catalog::{SavedTable, Sources};
+use tidegate_model::Failure;
+
+use crate::catalog::{SavedTable, Sources, StoredTable};
 
 /// Sources whose tables know their names.
 pub(super) struct NamedSources<S>(pub(super) S);
 
 impl<S: Sources> Sources for NamedSources<S> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let schema = self.0.table(name)?.schema();
-        Some(Arc::new(EmptyTable { name: name.to_owned(), schema }))
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        let named = |StoredTable { provider, policy }| {
+            let schema = TableProvider::schema(provider.as_ref());
+            let provider: Arc<dyn TableProvider> = Arc::new(EmptyTable { name: name.to_owned(), schema });
+            StoredTable { provider, policy }
+        };
+        Ok(self.0.table(name)?.map(named))
     }
 
     fn names(&self) -> Vec<String> {
@@ -35,10 +41,10 @@ impl<S: Sources> Sources for NamedSources<S> {
 pub(super) struct Grants(pub(super) BTreeMap<String, Arc<EmptyTable>>);
 
 impl Sources for Grants {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
         let any_case = || self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, table)| table);
-        let table = self.0.get(name).or_else(any_case)?;
-        Some(Arc::clone(table) as _)
+        let table = self.0.get(name).or_else(any_case);
+        Ok(table.map(|table| StoredTable::whole(Arc::clone(table) as _)))
     }
 
     fn names(&self) -> Vec<String> {

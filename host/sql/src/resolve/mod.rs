@@ -7,7 +7,7 @@
 //! # Layers
 //! A file uses files of lower layers and, within its layer, files before it. From the lowest:
 //!
-//! 1. `stored` (what is known of stored numbers), `resolved` (what a query becomes), `calls` (the aggregate and window
+//! 1. `stored` (what is known of stored numbers), `row_policy` (which rows of a table may be read), `resolved` (what a query becomes), `calls` (the aggregate and window
 //!    calls of one SELECT), `scope` (columns that are visible), `environment` (tables that are visible), `sorting`,
 //!    `remarks`, `context` (where an expression stands), `resolver` (the state of one resolution);
 //! 2. `expr`: expressions, select lists, limits;
@@ -28,6 +28,7 @@ mod query;
 mod remarks;
 mod resolved;
 mod resolver;
+mod row_policy;
 mod scope;
 mod sorting;
 mod stored;

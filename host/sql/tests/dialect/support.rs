@@ -12,8 +12,8 @@ use futures::TryStreamExt;
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, TextCondition, Value};
 use tidegate_sql::{
-    Binding, ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, SavedTable, Sources, Stop, Style, Tables,
-    Type,
+    Binding, ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, SavedTable, Sources, Stop, StoredTable,
+    Style, Tables, Type,
 };
 
 use super::engine::{Shadow, engine};
@@ -31,8 +31,8 @@ pub(crate) struct World {
 }
 
 impl Sources for World {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.tables.get(name).cloned()
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(self.tables.get(name).cloned().map(StoredTable::whole))
     }
     fn has_rows(&self, name: &str) -> bool {
         // Rows tell columns beside those that every table has.

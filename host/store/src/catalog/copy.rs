@@ -116,7 +116,7 @@ pub(crate) fn state_of(conn: &Connection) -> Result<Vec<(String, String)>> {
     let mut statement = conn.prepare_cached(
         "SELECT key, value FROM meta WHERE key <> 'failed_writes'
          UNION ALL SELECT hex(id), name || ' ' || coalesce(retention_seconds, '') || ' ' || coalesce(retention_bytes, '')
-             FROM sources
+             || ' ' || coalesce(tenant, '') FROM sources
          UNION ALL SELECT hex(endpoint) || name, coalesce(hex(occurrence), '') || ' ' || announced FROM alerts
          UNION ALL SELECT name, CAST(seq AS TEXT) FROM sqlite_sequence WHERE name = 'alert_messages'
          ORDER BY 1, 2",

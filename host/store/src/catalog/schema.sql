@@ -1,4 +1,4 @@
--- The catalog, version 7. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+-- The catalog, version 9. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -13,7 +13,8 @@ CREATE TABLE sources (
     created_at INTEGER NOT NULL,
     retention_seconds INTEGER,          -- how long rows are kept; NULL: as the server's options say
     retention_bytes   INTEGER,          -- how large the segments may grow; NULL: likewise
-    seen       TEXT                     -- JSON: when the newest segment with each path was made; NULL: not remembered
+    seen       TEXT,                    -- JSON: when the newest segment with each path was made; NULL: not remembered
+    tenant     TEXT                     -- JSON: whose its rows are; NULL: it does not say
 ) STRICT;
 
 -- Acknowledged events that no segment holds yet: one row per ingest call.

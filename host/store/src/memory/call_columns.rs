@@ -141,7 +141,7 @@ mod tests {
     };
 
     fn limits() -> ShapeLimits {
-        ShapeLimits { fields: 40, depth: 3, reserved: Arc::default() }
+        ShapeLimits { fields: 40, depth: 3, reserved: Arc::default(), tenant: None }
     }
 
     /// The rows of calls, with the schema after them.

@@ -25,7 +25,7 @@ use datafusion::{
     logical_expr::Operator,
     physical_expr::{
         PhysicalExpr, ScalarFunctionExpr,
-        expressions::{BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, lit},
+        expressions::{BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, TryCastExpr, lit},
     },
     physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory},
 };
@@ -220,6 +220,10 @@ impl Adapter {
             (Some((source, physical)), None) if physical == logical => source,
             (Some((source, DataType::Int64)), None) if logical == DataType::Float64 => {
                 Arc::new(CastExpr::new(source, logical, None))
+            }
+            // Whole numbers of a tenant, beside fractions of others.
+            (Some((source, DataType::Float64)), None) if logical == DataType::Int64 => {
+                Arc::new(TryCastExpr::new(source, logical))
             }
             (source, overflow) => {
                 let has_source = source.is_some();

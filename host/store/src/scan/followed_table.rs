@@ -48,7 +48,7 @@ impl FollowedTable {
         let rows =
             Snapshot { schema: Arc::new(schema), memory: Vec::new(), segments: Arc::default(), ..snapshot.clone() };
         let table = Arc::new(SourceTable::of_rows(Arc::clone(info), rows, TableRows::Followed));
-        let columns = ColumnsVersion(Arc::clone(&snapshot.shape));
+        let columns = ColumnsVersion(Arc::clone(&snapshot.source_shape));
         let (info, snapshot) = (Arc::clone(info), snapshot.clone());
         Some(FollowedTable { table, source, position, columns, info, snapshot })
     }

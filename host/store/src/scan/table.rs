@@ -53,6 +53,8 @@ pub(crate) struct SourceTable {
     /// What each query of the table demands of texts, if it does.
     texts: Option<Arc<TextCondition>>,
     rows: TableRows,
+    /// Whether its reader may read some of the rows only.
+    is_held: bool,
 }
 
 /// Which rows a table has.
@@ -71,6 +73,17 @@ impl SourceTable {
         SourceTable::of_rows(info, snapshot, TableRows::Stored)
     }
 
+    /// The same for a reader who may read some of the rows only; `tenant` is its value of the source's first tenant key. An index of texts is
+    /// not looked up, because what it leaves out, and so how long that takes, depends on the texts of others. Fields
+    /// have the types that the tenant's own values give.
+    pub(crate) fn held_to(self, tenant: Option<&str>) -> SourceTable {
+        let snapshot = match tenant {
+            Some(tenant) => self.snapshot.of_tenant(tenant),
+            None => self.snapshot,
+        };
+        SourceTable { snapshot, is_held: true, ..self }
+    }
+
     /// The name of the source.
     pub(crate) fn source(&self) -> &str {
         self.info.name.as_str()
@@ -81,7 +94,7 @@ impl SourceTable {
     }
 
     pub(crate) fn of_rows(info: Arc<SourceInfo>, snapshot: Snapshot, rows: TableRows) -> SourceTable {
-        SourceTable { info, snapshot, texts: None, rows }
+        SourceTable { info, snapshot, texts: None, rows, is_held: false }
     }
 }
 
@@ -94,10 +107,10 @@ pub fn narrowed(
     schema: SchemaRef,
     texts: Option<TextCondition>,
 ) -> Option<Arc<dyn TableProvider>> {
-    let SourceTable { info, snapshot, rows, .. } = table.downcast_ref()?;
+    let SourceTable { info, snapshot, rows, is_held, texts: _ } = table.downcast_ref()?;
     let snapshot = Snapshot { schema, ..snapshot.clone() };
-    let (info, texts) = (Arc::clone(info), texts.map(Arc::new));
-    Some(Arc::new(SourceTable { info, snapshot, texts, rows: *rows }))
+    let (info, texts) = (Arc::clone(info), texts.filter(|_| !is_held).map(Arc::new));
+    Some(Arc::new(SourceTable { info, snapshot, texts, rows: *rows, is_held: *is_held }))
 }
 
 #[async_trait]

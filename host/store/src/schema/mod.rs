@@ -11,4 +11,5 @@ pub(crate) mod join;
 pub(crate) mod json_pointer;
 pub(crate) mod kind;
 pub(crate) mod run_projects;
+pub(crate) mod senders;
 pub(crate) mod shape;

@@ -16,6 +16,7 @@ use crate::{
         arrow_fields::{field, top_field},
         join::join_fields,
         kind::{Fields, Kind, Scalar},
+        senders::Senders,
     },
 };
 
@@ -23,6 +24,9 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub(crate) fields: Fields,
+    /// Who has sent values of another kind than the first of their path.
+    #[serde(default, skip_serializing_if = "Senders::is_nothing")]
+    pub(crate) senders: Senders,
 }
 
 impl Default for Shape {
@@ -31,7 +35,7 @@ impl Default for Shape {
         fields.push(ID.to_owned(), Kind::scalar(Scalar::Text));
         fields.push(TIMESTAMP.to_owned(), Kind::scalar(Scalar::Time));
         fields.push(MESSAGE.to_owned(), Kind::scalar(Scalar::Text));
-        Shape { fields }
+        Shape { fields, senders: Senders::default() }
     }
 }
 
@@ -72,6 +76,8 @@ impl Shape {
         let mut grown = self.fields.clone();
         join_fields(&mut grown, &other.fields, "")?;
         self.fields = grown;
+        // Which of the two knows who sent what is not told.
+        self.senders.forget();
         Ok(())
     }
 

@@ -15,4 +15,6 @@ pub(crate) struct ShapeLimits {
     pub(crate) depth: usize,
     /// JSON pointers of fields that get a column even if the bound on fields is reached.
     pub(crate) reserved: Arc<BTreeSet<String>>,
+    /// The names of the path of the source's first tenant key, if it has one.
+    pub(crate) tenant: Option<Arc<[String]>>,
 }

@@ -12,6 +12,7 @@ pub(crate) mod leaf_values;
 pub(crate) mod limits;
 pub(crate) mod misfits;
 pub(crate) mod record_column;
+pub(crate) mod sender;
 pub(crate) mod shredder;
 pub(crate) mod value_class;
 pub(crate) mod walk;

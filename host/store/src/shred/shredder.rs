@@ -65,8 +65,9 @@ impl Shredder {
 
     /// Appends an event as the next row.
     pub(crate) fn add(&mut self, event: Item<'_>) {
-        let counts = Counts { cost: &mut self.cost, misfits: &mut self.misfits };
-        let spilled = walk(event, self.rows, &mut self.shape.fields, &mut self.cells, counts);
+        let Shape { fields, senders } = &mut self.shape;
+        let counts = Counts { cost: &mut self.cost, misfits: &mut self.misfits, senders };
+        let spilled = walk(event, self.rows, fields, &mut self.cells, counts);
         if spilled.is_empty() {
             self.overflow.append_null();
         } else {

@@ -8,10 +8,11 @@ use tidegate_model::HIDDEN_FIELDS;
 
 use crate::{
     field_names::{METADATA, OVERFLOW, PLACE},
-    ingest::tape::{Entries, Item, View},
+    ingest::tape::{Atom, Entries, Item, View},
     schema::{
         json_pointer::push_pointer,
         kind::{Fields, Kind, Scalar},
+        senders::{Change, Sender, Senders},
         shape::Shape,
     },
     shred::{
@@ -20,6 +21,7 @@ use crate::{
         limits::MAX_KEY_BYTES,
         misfits::Misfits,
         record_column::{Cells, Column, RecordColumn},
+        sender::sender_of,
         value_class::{ValueClass, classify, is_sparse},
     },
 };
@@ -34,6 +36,7 @@ const OWN_OVERFLOW: &str = "/_overflow";
 pub(crate) struct Counts<'s> {
     pub(crate) cost: &'s mut BatchCost,
     pub(crate) misfits: &'s mut Misfits,
+    pub(crate) senders: &'s mut Senders,
 }
 
 enum Step<'v> {
@@ -48,9 +51,9 @@ pub(crate) fn walk(
     row: usize,
     fields: &mut Fields,
     cells: &mut Cells,
-    Counts { cost, misfits }: Counts<'_>,
+    Counts { cost, misfits, senders }: Counts<'_>,
 ) -> Map<String, Value> {
-    let mut walk = EventWalk { cost, misfits, path: Vec::new(), spilled: Map::new() };
+    let mut walk = EventWalk { cost, misfits, senders, event, sender: None, path: Vec::new(), spilled: Map::new() };
     if let View::Object(event) = event.view() {
         walk.object(fields, cells, row, event, 0);
     }
@@ -60,6 +63,10 @@ pub(crate) fn walk(
 struct EventWalk<'s, 'v> {
     cost: &'s mut BatchCost,
     misfits: &'s mut Misfits,
+    senders: &'s mut Senders,
+    event: Item<'v>,
+    /// Whose the event is, once that is asked.
+    sender: Option<Sender>,
     path: Vec<Step<'v>>,
     /// The overflow of the row.
     spilled: Map<String, Value>,
@@ -112,7 +119,8 @@ impl<'v> EventWalk<'_, 'v> {
             _ if depth == 0 && Shape::must_be_record(key) => Some(Kind::record()),
             ValueClass::Scalar(atom) => Some(Kind::scalar(atom.ty())),
             ValueClass::List(_, ty, _) => Some(Kind::List { ty, wide: false, mixed: false }),
-            ValueClass::Odd => Some(Kind::Scalar { ty: Scalar::Text, wide: false, mixed: true }),
+            // The value itself is handled below, and makes it mixed.
+            ValueClass::Odd => Some(Kind::scalar(Scalar::Text)),
         };
         let has_place = || (depth == 0 && ALWAYS_COLUMNS.contains(&key)) || self.is_reserved();
         let fits = |kind: &Kind| !unnameable && (self.cost.has_room(kind.count()) || has_place());
@@ -136,7 +144,12 @@ impl<'v> EventWalk<'_, 'v> {
     fn value(&mut self, kind: &mut Kind, cell: &mut Option<Column>, row: usize, value: Item<'v>, depth: usize) {
         // Most values are scalars in a column of scalars.
         if let (Kind::Scalar { ty, wide, mixed }, Some(atom)) = (&mut *kind, value.atom()) {
+            let before = *ty;
             let appended = append_scalar(self.cost, (ty, wide, *mixed), cell, row, atom);
+            if *ty == Scalar::Float && (before == Scalar::Int || !self.senders.is_empty()) {
+                let is_fraction = matches!(atom, Atom::Float(_)) || appended == Appended::Rounded;
+                self.note(Change::Fraction, before == Scalar::Int, is_fraction);
+            }
             return self.complete(appended, mixed, value);
         }
         match (kind, classify(value)) {
@@ -180,12 +193,8 @@ impl<'v> EventWalk<'_, 'v> {
                     }
                 }
             }
-            (
-                Kind::Scalar { mixed: unlike, .. } | Kind::List { mixed: unlike, .. } | Kind::Record { unlike, .. },
-                _,
-            ) => {
-                self.unlike(unlike, value);
-            }
+            (Kind::Scalar { mixed, .. } | Kind::List { mixed, .. }, _) => self.mixed(mixed, value),
+            (Kind::Record { unlike, .. }, _) => self.unlike(unlike, value),
         }
     }
 
@@ -194,7 +203,7 @@ impl<'v> EventWalk<'_, 'v> {
         match appended {
             Appended::Whole => {}
             Appended::Rounded | Appended::OtherColumn => self.spill(value),
-            Appended::OtherType => self.unlike(mixed, value),
+            Appended::OtherType => self.mixed(mixed, value),
         }
     }
 
@@ -203,13 +212,18 @@ impl<'v> EventWalk<'_, 'v> {
         if self.cost.limits.reserved.is_empty() {
             return false;
         }
+        self.cost.limits.reserved.contains(&self.path_pointer())
+    }
+
+    /// The JSON pointer of the current path, without places in lists.
+    fn path_pointer(&self) -> String {
         let mut pointer = String::new();
         for step in &self.path {
             if let Step::Key(key) = step {
                 push_pointer(&mut pointer, key);
             }
         }
-        self.cost.limits.reserved.contains(&pointer)
+        pointer
     }
 
     /// Records in the schema that a record has fields without a column.
@@ -218,6 +232,29 @@ impl<'v> EventWalk<'_, 'v> {
             fields.rest = true;
             self.cost.changed = true;
         }
+    }
+
+    /// Notes who sent a value that changes what readers see at the current path, if it `does`.
+    fn note(&mut self, change: Change, is_first: bool, does: bool) {
+        if !does {
+            return;
+        }
+        let pointer = self.path_pointer();
+        if !is_first && !self.senders.knows(change, &pointer) {
+            return;
+        }
+        let (event, key) = (self.event, self.cost.limits.tenant.clone());
+        let sender = self.sender.get_or_insert_with(|| match key {
+            Some(names) => sender_of(event, &names),
+            None => Sender::Unknown,
+        });
+        self.cost.changed |= self.senders.note(change, &pointer, is_first, sender);
+    }
+
+    /// Handles a value that is not of the type of its leaf or list.
+    fn mixed(&mut self, mixed: &mut bool, value: Item<'_>) {
+        self.note(Change::Unlike, !*mixed, true);
+        self.unlike(mixed, value);
     }
 
     /// Handles a value of another kind than the path has had so far.

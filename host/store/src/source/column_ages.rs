@@ -65,7 +65,8 @@ impl ColumnAges {
         }
         let held: BTreeSet<String> = memory.into_iter().flat_map(paths_of_schema).collect();
         let stays = |pointer: &str| held.contains(pointer) || self.0.get(pointer).is_none_or(|seen| *seen >= oldest);
-        let shrunk = Shape { fields: kept(&shape.fields, "", &stays) };
+        let mut shrunk = Shape { fields: kept(&shape.fields, "", &stays), senders: shape.senders.clone() };
+        shrunk.senders.retain_paths_of(&shrunk.fields);
         (shrunk.count() < shape.count()).then_some(shrunk)
     }
 }

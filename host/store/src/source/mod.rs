@@ -32,6 +32,7 @@ use std::{
 };
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use tidegate_model::SourceTenancy;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -40,7 +41,7 @@ use crate::{
     handover,
     memory::{batch_builder::RawCall, call_columns::KnownShape, mem_batch::MemBatch},
     options::StoreOptions,
-    schema::{json_pointer::push_pointer, shape::Shape},
+    schema::{json_pointer::push_pointer, senders::Senders, shape::Shape},
     segment::handle::{FileRemoval, Segment},
     shred::{limits::ShapeLimits, misfits::Misfits},
     source::{column_ages::ColumnAges, feed::CallFeed},
@@ -117,16 +118,41 @@ impl RawSize {
     }
 }
 
+/// The names of the path of the first tenant key.
+fn tenant_names(tenant: Option<&SourceTenancy>) -> Option<Arc<[String]>> {
+    match tenant? {
+        SourceTenancy::Keyed(keys) => keys.values().next().map(|path| path.names().into()),
+        SourceTenancy::Shared => None,
+    }
+}
+
+/// The schema of a source that knows its tenants by a key: by another one, nothing is known of who has sent what.
+fn known_by(shape: Shape, key: Option<&[String]>) -> Shape {
+    if shape.senders.are_by(key) { shape } else { Shape { senders: Senders::by(key), ..shape } }
+}
+
 /// What a table reads. It stays the same for as long as the table exists.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) shape: Arc<Shape>,
+    /// That of the source, of which `shape` is what the reader sees.
+    pub(crate) source_shape: Arc<Shape>,
     pub(crate) schema: SchemaRef,
     pub(crate) memory: Vec<Arc<MemBatch>>,
     pub(crate) segments: Arc<Vec<Arc<Segment>>>,
     pub(crate) source: Uuid,
     /// The rows of all calls up to this `seq` are in the snapshot, and no others.
     pub(crate) position: i64,
+}
+
+impl Snapshot {
+    /// The same with the types that a tenant reads, by its value of the source's first tenant key.
+    pub(crate) fn of_tenant(self, tenant: &str) -> Snapshot {
+        match self.shape.of_tenant(tenant) {
+            Some(shape) => Snapshot { schema: shape.schema(), shape: Arc::new(shape), ..self },
+            None => self,
+        }
+    }
 }
 
 impl Source {
@@ -138,17 +164,20 @@ impl Source {
         options: &StoreOptions,
         unflushed: Arc<AtomicUsize>,
     ) -> Source {
-        let shape = Arc::new(shape);
+        // The catalog may have the schema from before the key changed.
+        let tenant = tenant_names(info.tenant.as_ref());
+        let shape = Arc::new(known_by(shape, tenant.as_deref()));
         Source {
             id: info.id,
-            info: Mutex::new(Arc::new(info)),
             deleted: AtomicBool::new(false),
             key,
             caps: Mutex::new(ShapeLimits {
                 fields: options.max_fields,
                 depth: options.max_depth,
                 reserved: Arc::default(),
+                tenant,
             }),
+            info: Mutex::new(Arc::new(info)),
             indexed_texts: Mutex::default(),
             overflows: AtomicBool::new(shape.overflows()),
             misfits: Mutex::default(),
@@ -218,6 +247,15 @@ impl Source {
         let mut info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut info));
         Arc::clone(&info)
+    }
+
+    /// Has the source look for its tenants where it says now. Who sent what was known by the key before, so it is forgotten.
+    pub(crate) fn look_for_tenants(&self, tenant: Option<&SourceTenancy>) {
+        let mut shape = self.shape();
+        let key = tenant_names(tenant);
+        let known = known_by(shape.as_ref().clone(), key.as_deref());
+        self.caps().tenant = key;
+        self.set_shape(&mut shape, Arc::new(known));
     }
 
     pub(crate) fn is_deleted(&self) -> bool {

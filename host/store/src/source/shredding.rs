@@ -36,7 +36,8 @@ impl Source {
         let position = lists.raw.first().map_or(lists.last, |call| call.seq - 1);
         drop(lists);
         let shape = Arc::clone(&shape);
-        Ok(Snapshot { schema: shape.schema(), shape, memory, segments, source: self.id, position })
+        let source_shape = Arc::clone(&shape);
+        Ok(Snapshot { schema: shape.schema(), shape, source_shape, memory, segments, source: self.id, position })
     }
 
     /// Shreds the raw calls. The caller holds the lock of the schema, so that whoever finds `raw` empty also finds the

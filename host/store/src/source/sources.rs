@@ -2,9 +2,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicUsize},
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
+use tidegate_model::SourceTenancy;
 use uuid::Uuid;
 
 use crate::{
@@ -18,6 +22,7 @@ pub(crate) struct Sources {
     entries: RwLock<SourceMaps>,
     /// Bytes of rows that are in no segment.
     pub(crate) unflushed: Arc<AtomicUsize>,
+    tenancy_generation: AtomicU64,
 }
 
 /// Both maps hold the same sources; each name is the one in its source's info.
@@ -58,6 +63,9 @@ impl Sources {
     pub(crate) fn remove(&self, source: &Source) {
         let mut entries = self.write();
         if entries.by_id.remove(&source.id).is_some() {
+            if source.info().tenant.is_some() {
+                self.count_tenancy();
+            }
             entries.by_name.remove(&source.info().name);
         }
     }
@@ -70,6 +78,33 @@ impl Sources {
         let info = source.change_info(|info| name.clone_into(&mut info.name));
         entries.by_name.insert(name.to_owned(), source);
         Some(info)
+    }
+
+    /// Says whose the rows of a source are; `None` if it was deleted meanwhile.
+    pub(crate) fn set_tenant(&self, id: Uuid, tenant: Option<SourceTenancy>) -> Option<Arc<SourceInfo>> {
+        let entries = self.write();
+        let info = entries.by_id.get(&id)?.change_info(|info| info.tenant = tenant);
+        self.count_tenancy();
+        Some(info)
+    }
+
+    /// Whether a source has this name as a tenant key.
+    pub(crate) fn is_tenant_key(&self, name: &str) -> bool {
+        let is_key = |source: &Arc<Source>| match &source.info().tenant {
+            Some(SourceTenancy::Keyed(keys)) => keys.contains_key(name),
+            Some(SourceTenancy::Shared) | None => false,
+        };
+        self.read().by_id.values().any(is_key)
+    }
+
+    /// Counts a change of what sources say of their tenants: which names are keys depends on all of them.
+    fn count_tenancy(&self) {
+        self.tenancy_generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The number of changes of what sources say of their tenants.
+    pub(crate) fn tenancy_generation(&self) -> u64 {
+        self.tenancy_generation.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_retention(&self, id: Uuid, retention: Retention) -> Option<Arc<SourceInfo>> {

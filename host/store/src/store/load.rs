@@ -14,7 +14,7 @@ use crate::{
     schema::shape::Shape,
     segment::catalog_rows,
     source::{Source, column_ages::ColumnAges},
-    source_info::{Retention, SourceInfo},
+    source_info::{Retention, SourceInfo, tenancy_of_text},
 };
 
 pub(crate) fn load_sources(
@@ -23,8 +23,10 @@ pub(crate) fn load_sources(
     options: &StoreOptions,
     unflushed: &Arc<AtomicUsize>,
 ) -> Result<Vec<Arc<Source>>> {
-    let mut statement =
-        conn.prepare("SELECT key, id, name, shape, created_at, retention_seconds, retention_bytes, seen FROM sources")?;
+    let mut statement = conn.prepare(
+        "SELECT key, id, name, shape, created_at, retention_seconds, retention_bytes, seen, tenant
+         FROM sources",
+    )?;
     let mut rows = statement.query([])?;
     let mut sources = Vec::new();
     while let Some(row) = rows.next()? {
@@ -34,6 +36,7 @@ pub(crate) fn load_sources(
             name: row.get(2)?,
             created_at: row.get(4)?,
             retention: Retention::of_columns(row.get(5)?, row.get(6)?),
+            tenant: tenancy_of_text(row.get_ref(8)?.as_str_or_null().ok().flatten()),
         };
         let shape: Shape = serde_json::from_str(row.get_ref(3)?.as_str().unwrap_or_default())
             .map_err(|e| StoreError::corrupt(format!("the schema of source `{}`", info.name), e))?;

@@ -22,6 +22,7 @@ use std::{
 };
 
 use datafusion::catalog::TableProvider;
+use tidegate_model::{Audience, RowPolicy, SourceTenancy};
 use uuid::Uuid;
 
 use crate::{
@@ -69,6 +70,22 @@ pub struct Store {
     pub(crate) recovered: Recovered,
     /// Held as long as the store exists, so that no second process writes here.
     _lock: File,
+}
+
+/// A table of a source, and which of its rows those for whom it was made may read. The table alone has all of them: whoever
+/// plans a statement over it must put the condition below everything else.
+#[derive(Debug, Clone)]
+pub struct AudienceTable {
+    /// The rows of the source.
+    pub table: Arc<dyn TableProvider>,
+    /// Which of them may be read; `None`: all.
+    pub policy: Option<RowPolicy>,
+}
+
+/// What an audience pins as the value of a source's first tenant key.
+fn own_value<'a>(tenant: Option<&SourceTenancy>, audience: &'a Audience) -> Option<&'a str> {
+    let Some(SourceTenancy::Keyed(keys)) = tenant else { return None };
+    audience.pins().get(keys.keys().next()?).map(String::as_str)
 }
 
 impl Store {
@@ -177,32 +194,41 @@ impl Store {
         }))
     }
 
-    /// A snapshot of the source for queries: everything that is acknowledged by now. Shreds what is still JSON in
+    /// A snapshot of the source with the rows of all tenants: everything that is acknowledged by now. Shreds what is still JSON in
     /// memory, which may take some milliseconds.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`].
     pub fn table(&self, source: &str) -> Result<Arc<dyn TableProvider>> {
         let source = self.find(source)?;
-        self.table_from(&source)
+        Ok(Arc::new(self.table_from(&source)?))
     }
 
-    /// [`Self::table`] of the source with this identity, whatever its name is.
+    /// [`Self::table`] of the source with this identity, whatever its name is, with the rows of it that an audience may
+    /// read. This is the only way to a table for what is done on behalf of a caller.
     ///
     /// # Errors
-    /// [`StoreError::UnknownSource`].
-    pub fn table_of(&self, id: Uuid) -> Result<Arc<dyn TableProvider>> {
+    /// [`StoreError::UnknownSource`]; [`StoreError::NotOfTenant`] if the source cannot tell which rows are those of the
+    /// audience.
+    pub fn table_for(&self, id: Uuid, audience: &Audience) -> Result<AudienceTable> {
         let source = self.get(id)?;
-        self.table_from(&source)
+        let info = source.info();
+        let policy = SourceTenancy::policy(info.tenant.as_ref(), audience, |name| self.is_tenant_key(name));
+        let policy = policy.map_err(|why| StoreError::NotOfTenant { source_name: info.name.clone(), why })?;
+        let mut table = self.table_from(&source)?;
+        if policy.is_some() {
+            table = table.held_to(own_value(info.tenant.as_ref(), audience));
+        }
+        Ok(AudienceTable { table: Arc::new(table), policy })
     }
 
-    fn table_from(&self, source: &Source) -> Result<Arc<dyn TableProvider>> {
+    fn table_from(&self, source: &Source) -> Result<SourceTable> {
         let (info, snapshot) = (source.info(), source.snapshot()?);
         if source.is_deleted() {
             // The snapshot may show only a part of the rows.
             return Err(self.unknown(&info.name));
         }
-        Ok(Arc::new(SourceTable::new(info, snapshot)))
+        Ok(SourceTable::new(info, snapshot))
     }
 
     /// Writes everything in memory to segments.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, TransactionBehavior, params};
+use tidegate_model::SourceTenancy;
 use uuid::Uuid;
 
 use crate::{
@@ -75,6 +76,7 @@ impl Store {
             name: name.to_owned(),
             created_at: now_micros(),
             retention: Retention::default(),
+            tenant: None,
         };
         let shape = Shape::default();
         let json = serde_json::to_string(&shape).map_err(|e| StoreError::corrupt("a shape", e))?;
@@ -127,6 +129,34 @@ impl Store {
         )?;
         let info = self.sources.set_retention(id, Retention::of_columns(seconds, bytes));
         Ok(info.ok_or_else(|| self.unknown(&id.to_string()))?.as_ref().clone())
+    }
+
+    /// Says whose the rows of a source are; `None` takes it back. It holds for tables that are made from now on. Blocks for
+    /// one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn set_tenant(&self, id: Uuid, tenant: Option<SourceTenancy>) -> Result<SourceInfo> {
+        let text = tenant.as_ref().map(serde_json::to_string).transpose();
+        let text = text.map_err(|error| StoreError::corrupt("tenant keys", error))?;
+        let conn = self.catalog.lock();
+        conn.execute("UPDATE sources SET tenant = ?2 WHERE id = ?1", params![id, text])?;
+        if let Some(source) = self.sources.get(id) {
+            source.look_for_tenants(tenant.as_ref());
+        }
+        let info = self.sources.set_tenant(id, tenant);
+        Ok(info.ok_or_else(|| self.unknown(&id.to_string()))?.as_ref().clone())
+    }
+
+    /// Whether a source has this name as a tenant key.
+    pub fn is_tenant_key(&self, name: &str) -> bool {
+        self.sources.is_tenant_key(name)
+    }
+
+    /// Counts the changes of what sources say of their tenants, since the store was opened. What was made of the rows of
+    /// a source for a tenant before a change must not be used after it.
+    pub fn tenancy_generation(&self) -> u64 {
+        self.sources.tenancy_generation()
     }
 
     /// Deletes a source with all its rows, for good. An event on its way to the source is either stored before and
@@ -198,6 +228,11 @@ impl Store {
     pub fn hold_segments(&self, source: &str, ids: &[Uuid]) -> Result<HeldSegments> {
         let segments = self.find(source)?.segments();
         Ok(HeldSegments::new(segments.iter().filter(|segment| ids.contains(&segment.id)).cloned()))
+    }
+
+    /// Whether there is a source with this identity.
+    pub fn has_source(&self, id: Uuid) -> bool {
+        self.sources.get(id).is_some()
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Source>> {

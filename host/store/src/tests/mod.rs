@@ -48,6 +48,7 @@ mod schema;
 mod segment_files;
 mod sole_project;
 mod sources;
+mod tenant_types;
 mod text_search;
 
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use std::{
 use datafusion::arrow::{array::AsArray, compute::cast, datatypes::DataType};
 use parquet::arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder};
 use serde_json::{Value, json};
+use tidegate_model::Audience;
 use uuid::Uuid;
 
 use super::context;
@@ -186,7 +187,7 @@ impl Scene {
                 let known = self.known();
                 (known.acked.clone(), known.dropped.len(), known.deleted)
             };
-            let table = match self.store.table_of(self.id) {
+            let table = match self.store.table_for(self.id, &Audience::All).map(|table| table.table) {
                 Ok(table) => Some(table),
                 Err(StoreError::UnknownSource { .. }) => None,
                 Err(error) => panic!("{error}"),
@@ -218,7 +219,7 @@ impl Scene {
     /// Compares what was found with what may be.
     fn check(&self) {
         let known = self.known();
-        let last = match self.store.table_of(self.id) {
+        let last = match self.store.table_for(self.id, &Audience::All).map(|table| table.table) {
             Ok(table) => read_plainly(&table.downcast_ref::<SourceTable>().unwrap().snapshot),
             Err(_) => {
                 assert!(known.deleted);
@@ -342,7 +343,7 @@ fn one(store: &Arc<Store>, schedule: &Arc<Schedule>, seed: u64) -> (Arc<Scene>, 
                 // It may get the key of the deleted one.
                 let id = scene.store.create_source(&other).unwrap().id;
                 block(scene.store.ingest(&other, vec![event(900), event(901)])).unwrap();
-                let table = scene.store.table_of(id).unwrap();
+                let table = scene.store.table_for(id, &Audience::All).unwrap().table;
                 let mut found = read_plainly(&table.downcast_ref::<SourceTable>().unwrap().snapshot);
                 found.sort_unstable();
                 assert_eq!(found, [900, 901], "another source has rows of a deleted one");

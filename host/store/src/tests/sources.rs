@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use datafusion::physical_plan::collect;
 use serde_json::json;
+use tidegate_model::Audience;
 use uuid::Uuid;
 
 use super::{all, context, frame, manual, open};
@@ -38,9 +39,9 @@ async fn a_renamed_source_keeps_its_rows() {
     // The old name is free, and another source.
     assert_ne!(store.create_source("old").unwrap().id, id);
     assert_eq!(all(&store, "old").await.len(), 0);
-    let table = context().read_table(store.table_of(id).unwrap()).unwrap();
+    let table = context().read_table(store.table_for(id, &Audience::All).unwrap().table).unwrap();
     assert_eq!(table.count().await.unwrap(), 3);
-    assert!(matches!(store.table_of(Uuid::new_v4()), Err(StoreError::UnknownSource { .. })));
+    assert!(matches!(store.table_for(Uuid::new_v4(), &Audience::All), Err(StoreError::UnknownSource { .. })));
 
     drop(store);
     let store = open(&dir);
@@ -94,7 +95,7 @@ async fn a_deleted_source_is_gone_when_its_last_reader_is() {
     store.delete_source(id).unwrap();
     assert!(matches!(store.delete_source(id), Err(StoreError::UnknownSource { .. })));
     assert!(matches!(store.table("s"), Err(StoreError::UnknownSource { .. })));
-    assert!(matches!(store.table_of(id), Err(StoreError::UnknownSource { .. })));
+    assert!(matches!(store.table_for(id, &Audience::All), Err(StoreError::UnknownSource { .. })));
     assert!(matches!(store.ingest("s", vec![json!({})]).await, Err(StoreError::UnknownSource { .. })));
     assert_eq!(store.source(&id.to_string()), None);
     let left = |what: &str| -> i64 {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use datafusion::catalog::TableProvider;
 use serde_json::json;
 use tidegate_model::{Arguments, Failure};
-use tidegate_sql::{Binding, Engine, Plan, Sources};
+use tidegate_sql::{Binding, Engine, Plan, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
 
 /// Rows of a segment, and of the batch in memory.
@@ -18,8 +18,8 @@ pub(crate) const ROWS: usize = 4500;
 pub(crate) struct One(pub(crate) Arc<dyn TableProvider>);
 
 impl Sources for One {
-    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
-        Some(Arc::clone(&self.0))
+    fn table(&self, _: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(Some(StoredTable::whole(Arc::clone(&self.0))))
     }
     fn names(&self) -> Vec<String> {
         vec!["t".to_owned()]

@@ -8,11 +8,12 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use counts::counted;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::catalog::TableProvider;
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure};
-use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, SavedTable, Sources, Style, Tables};
+use tidegate_sql::{
+    Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, SavedTable, Sources, StoredTable, Style, Tables,
+};
 use tidegate_store::{Store, StoreOptions};
 
 pub(crate) fn engine(options: &EngineOptions) -> Engine {
@@ -57,8 +58,8 @@ struct World<'s> {
 }
 
 impl Sources for World<'_> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.store.table(name).ok()
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(self.store.table(name).ok().map(StoredTable::whole))
     }
     fn names(&self) -> Vec<String> {
         self.store.sources().into_iter().map(|source| source.name).collect()

@@ -9,8 +9,8 @@ use datafusion::error::Result as EngineResult;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use serde_json::json;
-use tidegate_model::Arguments;
-use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, Sources};
+use tidegate_model::{Arguments, Failure};
+use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
 
 /// How many segments the store has.
@@ -79,8 +79,8 @@ pub(crate) const NAMES: [&str; 27] = [
 struct One(Arc<dyn TableProvider>);
 
 impl Sources for One {
-    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
-        Some(Arc::clone(&self.0))
+    fn table(&self, _: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(Some(StoredTable::whole(Arc::clone(&self.0))))
     }
     fn names(&self) -> Vec<String> {
         vec!["t".to_owned()]

@@ -10,20 +10,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::catalog::TableProvider;
 use futures::TryStreamExt;
 use records::{NOW, SOURCES, record};
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, Value};
-use tidegate_sql::{Binding, ColumnEncoder, Engine, SavedQuery, Sources, Style, Tables};
+use tidegate_sql::{Binding, ColumnEncoder, Engine, SavedQuery, Sources, StoredTable, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
 
 /// The sources of a store.
 pub(crate) struct Logs(pub(crate) Arc<Store>);
 
 impl Sources for Logs {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.0.table(name).ok()
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok(self.0.table(name).ok().map(StoredTable::whole))
     }
     fn names(&self) -> Vec<String> {
         self.0.sources().into_iter().map(|source| source.name).collect()

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, JoinType};
 use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, col};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection, cast, col};
 use sqlparser::ast::{
     Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, TableAlias, TableFactor, TableWithJoins,
 };
@@ -13,10 +12,13 @@ use tidegate_model::{Code, nearest};
 
 use super::join::Input;
 use super::unnest::{Keep, unnest_of};
+use crate::catalog::StoredTable;
+use crate::engine::security_barrier::held_to;
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolved::{Order, Resolved, Row};
 use crate::resolve::resolver::Resolver;
+use crate::resolve::row_policy;
 use crate::resolve::scope::{Relation, Scope, ScopeColumn};
 use crate::typed::Typed;
 use crate::types::Type;
@@ -181,7 +183,7 @@ impl Resolver<'_> {
             return source_of(resolved, alias, Some(&visible.name), &columns, parent);
         }
         if let Some(sources) = environment.sources {
-            if let Some(table) = sources.table(&full) {
+            if let Some(table) = sources.table(&full).map_err(|failure| failure.at(at))? {
                 if self.remarks.keeps_all() && !sources.has_rows(&full) {
                     self.remarks.note_empty_source();
                 }
@@ -207,12 +209,12 @@ impl Resolver<'_> {
     /// The rows of a source, each column under a unique name.
     fn scan<'p>(
         &mut self,
-        table: Arc<dyn TableProvider>,
+        StoredTable { provider, policy }: StoredTable,
         alias: String,
         parent: Option<&'p Scope<'p>>,
     ) -> Result<Input<'p>> {
         let name = self.fresh();
-        let schema = table.schema();
+        let schema = provider.schema();
         let mut columns = Vec::new();
         let mut exprs = Vec::new();
         for field in schema.fields() {
@@ -241,10 +243,12 @@ impl Resolver<'_> {
             self.note_path(&column.value);
         }
         self.label(&columns);
-        let plan = LogicalPlanBuilder::scan(name.as_str(), provider_as_source(table), None)
-            .and_then(|plan| plan.project(exprs))
-            .and_then(LogicalPlanBuilder::build)
-            .planned()?;
+        let scan = LogicalPlanBuilder::scan(name.as_str(), provider_as_source(provider), None);
+        let mut plan = scan.and_then(LogicalPlanBuilder::build).planned()?;
+        if let Some(policy) = &policy {
+            plan = held_to(plan, row_policy::condition(policy, &name, &schema)).planned()?;
+        }
+        let plan = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan)).planned()?);
         Ok(Input {
             plan,
             scope: Scope {

@@ -5,13 +5,18 @@
 //! them: sorts go, limits and filters move. A promise that is not held shows here as another answer
 //! than that over the same rows in one batch of memory that promises nothing.
 //!
+//! Nor does it depend on the rows of others: what a tenant reads of a table with the rows of all is what it reads of one
+//! that has its rows alone.
+//!
 //! `TIDEGATE_PROPERTY_CASES` sets the number of statements; each world of rows takes `STATEMENTS` of
 //! them. A failure shows the seed of the world, the statement made small, its plan and both answers;
 //! `TIDEGATE_PROPERTY_SEED` runs the worlds from that seed on. Sums are of whole numbers: those of
 //! floats depend on the order in which they are added.
 
 mod grammar;
+mod tenants;
 mod texts;
+mod walls;
 mod world;
 
 use std::cell::RefCell;
@@ -42,7 +47,7 @@ fn what_once_depended_on_the_cut() {
         let statement = Statement { sql: sql.to_owned(), grant: None, compare };
         for world in &worlds {
             for partitions in 1..=4 {
-                wrong.extend(runtime.block_on(self::compare(world, &statement, partitions)).err());
+                wrong.extend(runtime.block_on(self::compare(world, &statement, None, partitions)).err());
             }
         }
     }
@@ -119,8 +124,9 @@ fn one_world(seed: u64) -> Result<(), String> {
     let outcome = runner.run(&proptest::collection::vec(any::<u8>(), 0..160), |bytes| {
         let mut tape = Tape::new(&bytes);
         let partitions = 1 + tape.below(4);
+        let tenant = (tape.below(2) == 0).then(|| tape.below(world.tenants()));
         let statement = grammar::statement(&mut tape, facts);
-        runtime.block_on(compare(&world, &statement, partitions)).map_err(|difference| {
+        runtime.block_on(compare(&world, &statement, tenant, partitions)).map_err(|difference| {
             last.replace(difference);
             TestCaseError::fail("differs")
         })
@@ -128,14 +134,14 @@ fn one_world(seed: u64) -> Result<(), String> {
     outcome.map_err(|_| format!("\nseed {seed}: {}\n{}", world.shown, last.into_inner()))
 }
 
-async fn compare(world: &World, statement: &Statement, partitions: usize) -> Result<(), String> {
+async fn compare(world: &World, statement: &Statement, tenant: Option<usize>, partitions: usize) -> Result<(), String> {
     let Statement { sql, grant, compare } = statement;
-    let expected = world.expected(sql, *grant).await;
-    let got = world.answer(sql, *grant, partitions).await;
+    let expected = world.expected(sql, *grant, tenant).await;
+    let got = world.answer(sql, *grant, tenant, partitions).await;
     let shown = async |what: String| {
         let grant = grant.map(|grant| format!("over {grant}\n")).unwrap_or_default();
-        let plan = world.plan(sql, statement.grant, partitions).await;
-        format!("{sql}\n{grant}with {partitions} partitions {what}\n{plan}")
+        let plan = world.plan(sql, statement.grant, tenant, partitions).await;
+        format!("{sql}\n{grant}with {partitions} partitions, for the tenant {tenant:?}, {what}\n{plan}")
     };
     let (expected, got) = match (expected, got) {
         (Ok(expected), Ok(got)) => (expected, got),
@@ -159,7 +165,7 @@ async fn compare(world: &World, statement: &Statement, partitions: usize) -> Res
         Compare::Bag => bag(&got) == bag(&expected),
         Compare::Keys(keys) => first(&got, *keys) == first(&expected, *keys) && bag(&got) == bag(&expected),
         Compare::Cut(keys, unlimited) => {
-            let all = world.expected(unlimited, *grant).await.map_err(|failure| failure.to_string())?;
+            let all = world.expected(unlimited, *grant, tenant).await.map_err(|failure| failure.to_string())?;
             let all = bag(&all);
             first(&got, *keys) == first(&expected, *keys)
                 && bag(&got).iter().all(|(row, count)| all.get(row).is_some_and(|there| there >= count))

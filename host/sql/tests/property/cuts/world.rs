@@ -16,11 +16,12 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 use tidegate_model::{Arguments, Failure, TextCondition};
-use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
+use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, StoredTable, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
 
 use super::super::engine::engine;
 use super::super::tape::Tape;
+use super::tenants::{Tenant, tenants};
 
 /// The first second of the rows.
 pub(super) const START: i64 = 1_763_600_000;
@@ -49,6 +50,7 @@ pub(super) struct World {
     /// The cut rows; the folder goes with them.
     cut: Arc<Store>,
     whole: Arc<dyn TableProvider>,
+    tenants: Vec<Tenant>,
     engines: Vec<Engine>,
     reference: Engine,
     /// No two rows have one time.
@@ -76,11 +78,11 @@ fn recorded(
 }
 
 /// One table under the name `t`.
-struct One(Arc<dyn TableProvider>);
+struct One(StoredTable);
 
 impl Sources for One {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        (name == "t").then(|| Arc::clone(&self.0))
+    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
+        Ok((name == "t").then(|| self.0.clone()))
     }
     fn names(&self) -> Vec<String> {
         vec!["t".to_owned()]
@@ -215,6 +217,7 @@ impl World {
         }
         uncut.ingest("t", all.clone()).await.unwrap();
         let whole = one_batch(&uncut).await;
+        let tenants = tenants(&whole, &all).await;
         uncut.close().await.unwrap();
         let options = |partitions| EngineOptions {
             partitions,
@@ -229,6 +232,7 @@ impl World {
         Self {
             cut,
             whole,
+            tenants,
             engines: (1..=4).map(|partitions| engine(&options(partitions))).collect(),
             reference: Engine::new(&options(1)).unwrap(),
             unique_times: stamps.len() == all.len(),
@@ -239,19 +243,37 @@ impl World {
         }
     }
 
+    /// The number of tenants; each has some of the rows.
+    pub(super) fn tenants(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// The cut rows, as a reader has them: all, or those of a tenant.
+    fn cut(&self, tenant: Option<usize>) -> One {
+        let policy = tenant.map(|tenant| self.tenants[tenant].policy.clone());
+        One(StoredTable { provider: self.cut.table("t").unwrap(), policy })
+    }
+
     /// The rows of a statement over the cut rows, with so many partitions; each as the texts of its columns.
     pub(super) async fn answer(
         &self,
         sql: &str,
         grant: Option<&str>,
+        tenant: Option<usize>,
         partitions: usize,
     ) -> Result<Vec<Vec<String>>, Failure> {
-        answer(&self.engines[partitions - 1], &One(self.cut.table("t").unwrap()), sql, grant).await
+        answer(&self.engines[partitions - 1], &self.cut(tenant), sql, grant).await
     }
 
-    /// The same over all rows in one batch.
-    pub(super) async fn expected(&self, sql: &str, grant: Option<&str>) -> Result<Vec<Vec<String>>, Failure> {
-        answer(&self.reference, &One(Arc::clone(&self.whole)), sql, grant).await
+    /// The same over all rows in one batch, or over those of a tenant alone.
+    pub(super) async fn expected(
+        &self,
+        sql: &str,
+        grant: Option<&str>,
+        tenant: Option<usize>,
+    ) -> Result<Vec<Vec<String>>, Failure> {
+        let rows = tenant.map_or(&self.whole, |tenant| &self.tenants[tenant].rows);
+        answer(&self.reference, &One(StoredTable::whole(Arc::clone(rows))), sql, grant).await
     }
 
     /// What the scans of a statement demand of texts.
@@ -259,15 +281,21 @@ impl World {
         let options = EngineOptions { partitions: 1, narrow: recorded, ..EngineOptions::default() };
         let engine = Engine::new(&options).unwrap();
         drop(DEMANDED.take());
-        let plan = plan(&engine, &One(self.cut.table("t").unwrap()), sql, Some(grant)).unwrap();
+        let plan = plan(&engine, &self.cut(None), sql, Some(grant)).unwrap();
         engine.explain(&plan).await.unwrap();
         DEMANDED.take()
     }
 
     /// The physical plan, to be shown with a failure.
-    pub(super) async fn plan(&self, sql: &str, grant: Option<&str>, partitions: usize) -> String {
+    pub(super) async fn plan(
+        &self,
+        sql: &str,
+        grant: Option<&str>,
+        tenant: Option<usize>,
+        partitions: usize,
+    ) -> String {
         let engine = &self.engines[partitions - 1];
-        let plan = plan(engine, &One(self.cut.table("t").unwrap()), sql, grant);
+        let plan = plan(engine, &self.cut(tenant), sql, grant);
         match plan {
             Ok(plan) => engine.explain(&plan).await.unwrap_or_else(|failure| failure.to_string()),
             Err(failure) => failure.to_string(),

@@ -27,7 +27,8 @@ use crate::{
 
 /// Rows of two tenants; the overflow of the one cannot be read.
 fn rows() -> MemoryScan {
-    let mut shredder = Shredder::new(&Shape::default(), ShapeLimits { fields: 3, depth: 8, reserved: Arc::default() });
+    let mut shredder =
+        Shredder::new(&Shape::default(), ShapeLimits { fields: 3, depth: 8, reserved: Arc::default(), tenant: None });
     let junk: serde_json::Map<String, serde_json::Value> = (0..9).map(|n| (format!("j{n}"), json!(n))).collect();
     let event = json!({"id": "1", "timestamp": 1, "project": "p", "metadata": junk});
     shredder.add(Tape::of_value(&event).root());
