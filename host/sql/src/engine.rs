@@ -13,6 +13,7 @@ mod followed;
 mod limits;
 mod list_copies;
 mod narrow;
+mod needless_policies;
 mod operator_run;
 mod options;
 mod own_operator;

@@ -74,7 +74,8 @@ pub use catalog::{
 pub use error::StoreError;
 pub use ingest::{
     event_time::micros as event_time,
-    intake::{Ingested, Intake, Mark, RefusedEvent, too_long},
+    intake::{Ingested, Intake, Mark, RefusedEvent},
+    json_text::too_long,
     json_tree::{MAX_VALUES, read_event, too_many_values},
     normalise::MAX_NESTING,
 };

@@ -36,7 +36,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::Fallibility;
 use tidegate_functions::make::fallibility;
 
-use super::plain_conditions::is_plain;
+use super::plain_conditions::{is_literal, is_plain};
 use super::wrapper::{Wrapper, wrapped};
 
 /// The plan of a granted table with a barrier above it.
@@ -243,14 +243,6 @@ fn always_casts(from: &DataType, to: &DataType) -> bool {
         (DataType::Boolean | DataType::Int8 | DataType::Int16 | DataType::Int32, DataType::Int64) => true,
         (DataType::Int64, DataType::Float64) => true,
         (from, to) => from == to,
-    }
-}
-
-pub(super) fn is_literal(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(..) => true,
-        Expr::Cast(cast) => is_literal(&cast.expr),
-        _ => false,
     }
 }
 

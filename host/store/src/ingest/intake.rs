@@ -14,7 +14,7 @@ use tidegate_model::{Audience, SenderPolicy};
 
 use crate::{
     ingest::{
-        json_text::write_json,
+        json_text::{too_long, write_json},
         normalise::{self, TimeCounts},
         tape::{Tape, View},
         tape_reader::{read_leading, read_tape, stored_events},
@@ -335,11 +335,6 @@ impl Intake {
             now: self.now,
         }
     }
-}
-
-/// The reason for refusing an event of so many bytes.
-pub fn too_long(bytes: usize, max_bytes: usize) -> String {
-    format!("the event has {bytes} bytes as JSON, {max_bytes} are allowed; send less with it, or in several events")
 }
 
 #[cfg(test)]

@@ -47,3 +47,8 @@ pub(crate) fn write_json(value: Item<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// The reason for refusing an event of so many bytes.
+pub fn too_long(bytes: usize, max_bytes: usize) -> String {
+    format!("the event has {bytes} bytes as JSON, {max_bytes} are allowed; send less with it, or in several events")
+}

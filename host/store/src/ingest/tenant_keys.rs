@@ -14,7 +14,7 @@ use tidegate_model::{SenderPolicy, TenantValue};
 use crate::{
     field_names::OVERFLOW,
     ingest::{
-        intake::too_long,
+        json_text::too_long,
         tape::{Entries, Extent, Form, Item, Node, Tape, View},
     },
 };

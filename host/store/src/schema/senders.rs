@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::schema::{
     json_pointer::unescaped,
     kind::{Fields, Kind, Scalar},
-    shape::Shape,
 };
 
 /// The most tenants that are remembered for a path, and the most paths.
@@ -161,31 +160,25 @@ fn split(pointer: &str) -> Option<(String, &str)> {
     Some((unescaped(first), rest))
 }
 
-impl Shape {
-    /// The schema as a tenant reads it; `None` if that is this one.
-    pub(crate) fn of_tenant(&self, tenant: &str) -> Option<Shape> {
-        let others = |all: &'_ ByPath| {
+impl Senders {
+    /// Makes the fields of a source those that a tenant reads. Returns whether that changes any.
+    pub(crate) fn hide_others(&self, tenant: &str, fields: &mut Fields) -> bool {
+        let others = |all: &ByPath| {
             let paths = all.iter().filter(|(_, senders)| !senders.contains(tenant));
             paths.map(|(pointer, _)| pointer.clone()).collect::<Vec<_>>()
         };
-        let (unlike, fractions) = (others(&self.senders.unlike), others(&self.senders.fractions));
-        if unlike.is_empty() && fractions.is_empty() {
-            return None;
-        }
-        let mut own = self.clone();
+        let (unlike, fractions) = (others(&self.unlike), others(&self.fractions));
+        let changes = !unlike.is_empty() || !fractions.is_empty();
         for pointer in unlike {
-            if let Some(Kind::Scalar { mixed, .. } | Kind::List { mixed, .. }) = kind_at_mut(&mut own.fields, &pointer)
-            {
+            if let Some(Kind::Scalar { mixed, .. } | Kind::List { mixed, .. }) = kind_at_mut(fields, &pointer) {
                 *mixed = false;
             }
         }
         for pointer in fractions {
-            if let Some(Kind::Scalar { ty: ty @ Scalar::Float, mixed: false, .. }) =
-                kind_at_mut(&mut own.fields, &pointer)
-            {
+            if let Some(Kind::Scalar { ty: ty @ Scalar::Float, mixed: false, .. }) = kind_at_mut(fields, &pointer) {
                 *ty = Scalar::Int;
             }
         }
-        Some(own)
+        changes
     }
 }

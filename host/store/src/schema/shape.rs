@@ -82,6 +82,16 @@ impl Shape {
         Ok(())
     }
 
+    /// The schema as a tenant reads it; `None` if that is this one.
+    pub(crate) fn of_tenant(&self, tenant: &str) -> Option<Shape> {
+        if self.senders.is_empty() {
+            return None;
+        }
+        let mut fields = self.fields.clone();
+        let changes = self.senders.hide_others(tenant, &mut fields);
+        changes.then(|| Shape { fields, senders: self.senders.clone() })
+    }
+
     /// What a column and the keys below it name; `None` if the path leads through a list.
     pub(crate) fn resolve<'k>(&self, column: &str, keys: impl IntoIterator<Item = &'k str>) -> Option<PathTarget<'_>> {
         let mut part = match column {

@@ -1,5 +1,5 @@
 //! Each trap of tokens, keys and rules, and what is done about it.
-#![expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 mod configuration;
 mod forge;
