@@ -18,7 +18,8 @@ pub fn syslog(input: &[u8]) {
         assert_eq!(by_bytes, other, "in pieces of {piece} bytes the stream is another");
     }
     let own = read_syslog(input, 64, Some(policy()));
-    let texts = |events: &[String]| events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect::<Vec<_>>();
+    let texts =
+        |events: &[String]| events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect::<Vec<_>>();
     held_to(&texts(&by_bytes.events), &texts(&own.events), own.refused.len() - by_bytes.refused.len());
     // A message takes a byte at least.
     assert!(by_bytes.events.len() + by_bytes.too_long <= input.len(), "{by_bytes:?}");

@@ -14,9 +14,9 @@ mod limits;
 mod manifest;
 mod manifest_error;
 mod parameter;
+mod sender_policy;
 mod settings;
 mod tenancy;
-mod sender_policy;
 mod text_condition;
 mod value;
 

@@ -116,7 +116,8 @@ fn token(server: &Server, scopes: &str, pinned: &Value) -> String {
 fn source(server: &Server, name: &str, tenant: &Value) {
     let answer = server.manage("POST", "/api/sources", &json!({"name": name, "tenant": tenant}));
     assert_eq!(answer.status, 201, "{}", answer.body);
-    let endpoint = json!({"name": format!("rows.{name}"), "query": format!("SELECT * FROM `{name}` ORDER BY event_message")});
+    let endpoint =
+        json!({"name": format!("rows.{name}"), "query": format!("SELECT * FROM `{name}` ORDER BY event_message")});
     let answer = server.manage("POST", "/api/endpoints", &endpoint);
     assert_eq!(answer.status, 201, "{}", answer.body);
 }
@@ -223,7 +224,7 @@ fn at_every_door_a_source_that_cannot_hold_the_logs_of_a_tenant_is_refused() {
 
 #[test]
 fn a_refused_event_costs_only_itself_and_is_told_by_its_number() {
-    let server = Server::start();
+    let server = Server::start_set(&[("TIDEGATE_INGEST_FLUSH_INTERVAL", "100 ms")]);
     source(&server, "a", &json!({"project": "metadata.project"}));
     let sender = token(&server, "ingest:source:a", &json!({"project": "abc"}));
     let events = json!([
@@ -248,6 +249,8 @@ fn a_refused_event_costs_only_itself_and_is_told_by_its_number() {
     let own = token(&server, "query", &json!({"project": "abc"}));
     let rows = server.call("GET", "/api/endpoints/query/rows.a", &[("x-api-key", &own)], b"");
     assert_eq!(rows.ids(), ["0", "1", "2"]);
+    server.until_flushed();
+    assert_eq!(read(&server, &own, "a"), ["0", "1", "2"]);
     // Nothing but the tenant's own is refused whole, and says which.
     let answer = logs(&server, &sender, "a", &json!([{"metadata": {"project": "xyz"}}]));
     answer.refused(400, "invalid_body", &["event 0: the token sends logs of project 'abc' only"]);
@@ -267,7 +270,8 @@ fn a_refused_event_costs_only_itself_and_is_told_by_its_number() {
 
 #[test]
 fn a_body_that_names_its_source_is_held_to_that_source() {
-    let server = Server::start_set(&[("TIDEGATE_DOORS_LOGS_SOURCE", "first"), ("TIDEGATE_DOORS_ELASTICSEARCH_SOURCE", "first")]);
+    let server =
+        Server::start_set(&[("TIDEGATE_DOORS_LOGS_SOURCE", "first"), ("TIDEGATE_DOORS_ELASTICSEARCH_SOURCE", "first")]);
     source(&server, "first", &json!({"project": "project"}));
     source(&server, "second", &json!({"project": "metadata.project"}));
     source(&server, "shared", &json!("shared"));
@@ -278,7 +282,8 @@ fn a_body_that_names_its_source_is_held_to_that_source() {
         (answer.status, told(&answer))
     };
     // What is another's at the default source is an ordinary field of the one that is named.
-    let events = json!([{"event_message": "a", "project": "xyz"}, {"event_message": "b", "metadata": {"project": "xyz"}}]);
+    let events =
+        json!([{"event_message": "a", "project": "xyz"}, {"event_message": "b", "metadata": {"project": "xyz"}}]);
     let (status, told) = send(&json!({"source_name": "second", "batch": events}));
     assert!(status == 200 && told.contains("\"index\":1") && told.contains("\"accepted\":1"), "{status} {told}");
     assert_eq!(send(&json!({"source": "first", "event_message": "c"})).0, 200);
@@ -286,7 +291,10 @@ fn a_body_that_names_its_source_is_held_to_that_source() {
     assert_eq!(send(&json!({"event_message": "e", "project": "xyz"})).0, 400);
     let (status, told) = send(&json!({"source_name": "shared", "batch": [{"event_message": "f"}]}));
     assert!(status == 403 && told.contains("for all tenants"), "{status} {told}");
-    assert_eq!((read(&server, &own, "first"), read(&server, &own, "second")), (vec![json!("c"), json!("d")], vec![json!("a")]));
+    assert_eq!(
+        (read(&server, &own, "first"), read(&server, &own, "second")),
+        (vec![json!("c"), json!("d")], vec![json!("a")])
+    );
     assert_eq!(server.query("rows.second", &[]).column("project"), ["xyz"]);
 
     // Events that name their own sources are refused one by one; what is there does not go to the default instead.
@@ -301,7 +309,8 @@ fn a_body_that_names_its_source_is_held_to_that_source() {
     .concat();
     let answer = post(&server, &sender, "/_bulk", JSON, "", body.as_bytes());
     let answer: Value = serde_json::from_slice(&answer.body).unwrap();
-    let statuses: Vec<&Value> = answer["items"].as_array().unwrap().iter().map(|item| &item["create"]["status"]).collect();
+    let statuses: Vec<&Value> =
+        answer["items"].as_array().unwrap().iter().map(|item| &item["create"]["status"]).collect();
     // An index that is not there goes to the default before its name without the date is tried, as for all senders.
     assert_eq!(statuses, [201, 400, 403, 201, 201], "{answer}");
     assert_eq!(read(&server, &own, "first"), ["c", "d", "g", "j", "k"]);
@@ -383,9 +392,12 @@ fn syslog_with_a_token_of_a_tenant_is_held_to_it() {
     source(&server, "shared", &json!("shared"));
     let sender = token(&server, "ingest", &json!({"project": "abc"}));
     let message = |source: &str, app: &str, text: &str| {
-        format!("<13>1 2025-11-20T10:15:02Z h {app} 1 - [tidegate@32473 token=\"{sender}\" source=\"{source}\"] {text}\n")
+        format!(
+            "<13>1 2025-11-20T10:15:02Z h {app} 1 - [tidegate@32473 token=\"{sender}\" source=\"{source}\"] {text}\n"
+        )
     };
-    let sent = [("own", "-", "set"), ("own", "abc", "the same"), ("own", "xyz", "foreign"), ("shared", "abc", "nobody's")];
+    let sent =
+        [("own", "-", "set"), ("own", "abc", "the same"), ("own", "xyz", "foreign"), ("shared", "abc", "nobody's")];
     let sent: String = sent.into_iter().map(|(source, app, text)| message(source, app, text)).collect();
     let _stream = syslog::send(&server, sent.as_bytes());
     let [own, other] = ["abc", "xyz"].map(|tenant| token(&server, "query", &json!({"project": tenant})));
@@ -426,12 +438,19 @@ fn the_command_line_makes_such_tokens_and_imports_with_them() {
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     };
-    let lines = [json!({"event_message": "set"}), json!({"event_message": "foreign", "project": "xyz"}), json!({"event_message": "the same", "project": "abc"})];
+    let lines = [
+        json!({"event_message": "set"}),
+        json!({"event_message": "foreign", "project": "xyz"}),
+        json!({"event_message": "the same", "project": "abc"}),
+    ];
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let out = import("own", &lines);
     assert_eq!(String::from_utf8_lossy(&out.stdout), "2 events stored, 1 refused\n", "{out:?}");
     let told = String::from_utf8_lossy(&out.stderr);
-    assert!(told.contains("line 2: ") && told.contains("logs of project 'abc' only") && !told.contains("xyz"), "{told}");
+    assert!(
+        told.contains("line 2: ") && told.contains("logs of project 'abc' only") && !told.contains("xyz"),
+        "{told}"
+    );
     let out = import("shared", &lines);
     assert!(!out.status.success() && String::from_utf8_lossy(&out.stderr).contains("for all tenants"), "{out:?}");
     let reader = token(&server, "query", &json!({"project": "abc"}));

@@ -111,9 +111,12 @@ impl Events {
                 self.others.len() - 1
             }) + 1
         });
-        let found = found.or_else(|failure| {
-            if finder.has_default && failure.code != Code::Forbidden { Ok(0) } else { Err(failure) }
-        });
+        let found =
+            found.or_else(
+                |failure| {
+                    if finder.has_default && failure.code != Code::Forbidden { Ok(0) } else { Err(failure) }
+                },
+            );
         finder.known.push((name.to_owned(), found.clone()));
         found
     }

@@ -164,7 +164,11 @@ mod tests {
         let fine = NewToken { pinned: pinned("project", "a"), expires_at: Some(6), ..NewToken::new("query") };
         assert_eq!(fine.validate(5), Ok(()));
         for scopes in ["ingest", "ingest:source:app.logs", "ingest query"] {
-            assert_eq!(NewToken { pinned: pinned("project", "a"), ..NewToken::new(scopes) }.validate(5), Ok(()), "{scopes}");
+            assert_eq!(
+                NewToken { pinned: pinned("project", "a"), ..NewToken::new(scopes) }.validate(5),
+                Ok(()),
+                "{scopes}"
+            );
         }
         for scopes in ["query", "query:endpoint:logs.all ingest", "private"] {
             assert_eq!(NewToken { limits: rows.clone(), ..NewToken::new(scopes) }.validate(5), Ok(()), "{scopes}");

@@ -17,6 +17,7 @@ use std::{
 use datafusion::arrow::{array::AsArray, compute::cast, datatypes::DataType};
 use parquet::arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder};
 use serde_json::{Value, json};
+use tidegate_model::Audience;
 use uuid::Uuid;
 
 use super::context;

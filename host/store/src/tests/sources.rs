@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use datafusion::physical_plan::collect;
 use serde_json::json;
+use tidegate_model::Audience;
 use uuid::Uuid;
 
 use super::{all, context, frame, manual, open};

@@ -209,9 +209,9 @@ fn source_of(index: &str, events: &mut Events) -> Result<usize, Arc<Failure>> {
     let without = index.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     match without.strip_suffix('-').filter(|name| !name.is_empty() && without.len() < index.len()) {
         // A source that is there and may not be sent to is told before one that is not there.
-        Some(name) if found.is_err() => events
-            .source_of(name)
-            .or_else(|failure| if failure.code == Code::Forbidden { Err(failure) } else { found }),
+        Some(name) if found.is_err() => {
+            events.source_of(name).or_else(|failure| if failure.code == Code::Forbidden { Err(failure) } else { found })
+        }
         _ => found,
     }
 }

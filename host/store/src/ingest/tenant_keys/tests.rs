@@ -72,10 +72,22 @@ fn what_is_missing_is_set() {
         (r#"{"m": []}"#, "m.p", json!({"m": {"p": "abc"}})),
         (r#"{"m": [{}]}"#, "m.p", json!({"m": {"p": "abc"}})),
         (r#"{"m": {"a": 1, "p": null}}"#, "m.p", json!({"m": {"a": 1, "p": "abc"}})),
-        (r#"{"m": {"a": {"b": [1, 2]}}, "z": [{"y": 1}, {"x": 2}]}"#, "m.p", json!({"m": {"a": {"b": [1, 2]}, "p": "abc"}, "z": [{"y": 1}, {"x": 2}]})),
+        (
+            r#"{"m": {"a": {"b": [1, 2]}}, "z": [{"y": 1}, {"x": 2}]}"#,
+            "m.p",
+            json!({"m": {"a": {"b": [1, 2]}, "p": "abc"}, "z": [{"y": 1}, {"x": 2}]}),
+        ),
         (r#"{"m": [{"a": 1}]}"#, "m.p", json!({"m": {"a": 1, "p": "abc"}})),
-        (r#"{"m": [{"a": 1}, {"p": "abc"}, {"p": null, "b": 2}]}"#, "m.p", json!({"m": [{"a": 1, "p": "abc"}, {"p": "abc"}, {"b": 2, "p": "abc"}]})),
-        (r#"{"m": [{"n": [{"a": 1}, {"b": 2}]}, {"c": 3}]}"#, "m.n.p", json!({"m": [{"n": [{"a": 1, "p": "abc"}, {"b": 2, "p": "abc"}]}, {"c": 3, "n": {"p": "abc"}}]})),
+        (
+            r#"{"m": [{"a": 1}, {"p": "abc"}, {"p": null, "b": 2}]}"#,
+            "m.p",
+            json!({"m": [{"a": 1, "p": "abc"}, {"p": "abc"}, {"b": 2, "p": "abc"}]}),
+        ),
+        (
+            r#"{"m": [{"n": [{"a": 1}, {"b": 2}]}, {"c": 3}]}"#,
+            "m.n.p",
+            json!({"m": [{"n": [{"a": 1, "p": "abc"}, {"b": 2, "p": "abc"}]}, {"c": 3, "n": {"p": "abc"}}]}),
+        ),
         // Of repeated keys the last counts, in whatever spelling; a name with a dot is one name.
         (r#"{"m": {"p": "x"}, "m": {"a": "\u0041\n"}}"#, "m.p", json!({"m": {"a": "A\n", "p": "abc"}})),
         (r#"{"p": "x", "\u0070": null}"#, "p", json!({"p": "abc"})),
@@ -106,11 +118,25 @@ fn what_is_there_and_the_same_stays() {
 #[test]
 fn another_value_is_refused_and_not_told() {
     for value in [
-        r#""secret""#, r#""""#, r#""ABC""#, r#""abc ""#, r#""a\u0000bc""#, "1", "false", r#"["abc"]"#, r#"["abc", "abc"]"#, r#"{"abc": 1}"#, "0.5", "1e5",
+        r#""secret""#,
+        r#""""#,
+        r#""ABC""#,
+        r#""abc ""#,
+        r#""a\u0000bc""#,
+        "1",
+        "false",
+        r#"["abc"]"#,
+        r#"["abc", "abc"]"#,
+        r#"{"abc": 1}"#,
+        "0.5",
+        "1e5",
         r#"[{"p": "abc"}]"#,
     ] {
         let refused = of_abc(&format!(r#"{{"m": {{"p": {value}}}}}"#), "m.p").unwrap_err();
-        assert_eq!(refused, "the token sends logs of project 'abc' only; the event has another value at m.p", "{value}");
+        assert_eq!(
+            refused, "the token sends logs of project 'abc' only; the event has another value at m.p",
+            "{value}"
+        );
         let several = of_abc(&format!(r#"{{"m": [{{"p": "abc"}}, {{"p": {value}}}, {{"q": 1}}]}}"#), "m.p");
         assert_eq!(several.unwrap_err(), refused, "{value}");
         let twice = of_abc(&format!(r#"{{"m": {{"p": "abc", "p": {value}}}}}"#), "m.p");
@@ -123,7 +149,15 @@ fn another_value_is_refused_and_not_told() {
 
 #[test]
 fn what_is_no_record_on_the_way_is_refused() {
-    for at in [r#""secret""#, "1", "true", r#"["secret"]"#, r#"[{"a": 1}, "secret"]"#, r#"[[{"a": 1}]]"#, r#"[{"a": 1}, [1]]"#] {
+    for at in [
+        r#""secret""#,
+        "1",
+        "true",
+        r#"["secret"]"#,
+        r#"[{"a": 1}, "secret"]"#,
+        r#"[[{"a": 1}]]"#,
+        r#"[{"a": 1}, [1]]"#,
+    ] {
         let refused = of_abc(&format!(r#"{{"m": {{"n": {at}}}}}"#), "m.n.p").unwrap_err();
         let told = "the token sends logs of project 'abc' only; it cannot be set at m.n.p, because the event has no record at m.n";
         assert_eq!(refused, told, "{at}");
@@ -134,8 +168,13 @@ fn what_is_no_record_on_the_way_is_refused() {
 fn several_keys_are_set_one_after_the_other() {
     let both = [("project", "m.p", "abc"), ("team", "m.t", "x")];
     assert_eq!(held("{}", &both), Ok(json!({"m": {"p": "abc", "t": "x"}})));
-    assert_eq!(held(r#"{"m": [{"t": "x"}, {"p": "abc"}]}"#, &both), Ok(json!({"m": [{"t": "x", "p": "abc"}, {"p": "abc", "t": "x"}]})));
-    assert!(held(r#"{"m": {"t": "y"}}"#, &both).unwrap_err().contains("team 'x' only; the event has another value at m.t"));
+    assert_eq!(
+        held(r#"{"m": [{"t": "x"}, {"p": "abc"}]}"#, &both),
+        Ok(json!({"m": [{"t": "x", "p": "abc"}, {"p": "abc", "t": "x"}]}))
+    );
+    assert!(
+        held(r#"{"m": {"t": "y"}}"#, &both).unwrap_err().contains("team 'x' only; the event has another value at m.t")
+    );
     // One path cannot have two values, nor a record be a text.
     assert!(held("{}", &[("project", "p", "abc"), ("team", "p", "x")]).is_err());
     assert!(held("{}", &[("project", "p", "abc"), ("team", "p.t", "x")]).is_err());
@@ -217,7 +256,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(5, 60, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            prop::collection::vec(("[mnp\\n]{1}", inner), 0..5).prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            prop::collection::vec(("[mnp\\n]{1}", inner), 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
         ]
     })
 }
