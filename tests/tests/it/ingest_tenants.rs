@@ -224,7 +224,7 @@ fn at_every_door_a_source_that_cannot_hold_the_logs_of_a_tenant_is_refused() {
 
 #[test]
 fn a_refused_event_costs_only_itself_and_is_told_by_its_number() {
-    let server = Server::start();
+    let server = Server::start_set(&[("TIDEGATE_INGEST_FLUSH_INTERVAL", "100 ms")]);
     source(&server, "a", &json!({"project": "metadata.project"}));
     let sender = token(&server, "ingest:source:a", &json!({"project": "abc"}));
     let events = json!([
@@ -249,6 +249,8 @@ fn a_refused_event_costs_only_itself_and_is_told_by_its_number() {
     let own = token(&server, "query", &json!({"project": "abc"}));
     let rows = server.call("GET", "/api/endpoints/query/rows.a", &[("x-api-key", &own)], b"");
     assert_eq!(rows.ids(), ["0", "1", "2"]);
+    server.until_flushed();
+    assert_eq!(read(&server, &own, "a"), ["0", "1", "2"]);
     // Nothing but the tenant's own is refused whole, and says which.
     let answer = logs(&server, &sender, "a", &json!([{"metadata": {"project": "xyz"}}]));
     answer.refused(400, "invalid_body", &["event 0: the token sends logs of project 'abc' only"]);
