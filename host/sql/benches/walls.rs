@@ -42,7 +42,7 @@ async fn logs(text: &str, flushed: bool) -> (tempfile::TempDir, Arc<Store>) {
             .unwrap();
     store.create_source("t").unwrap();
     let row = |i: usize| {
-        let own = i % EACH == 0;
+        let own = i.is_multiple_of(EACH);
         json!({
             "id": format!("{i:08}"), "timestamp": 1_763_600_000_000_000_i64 + i as i64, "event_message": if own { "nothing" } else { text },
             "metadata": {"project": if own { "own" } else { "other" }, "a": format!("some text of the row {i}")},

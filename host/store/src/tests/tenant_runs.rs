@@ -273,7 +273,8 @@ async fn what_is_no_plain_text_is_not_left_out() {
         }
     };
     let long = |_: i64, event: &mut Value| event["metadata"]["ref"] = json!("t".repeat(300));
-    let changes: [&dyn Fn(i64, &mut Value); 6] = [&number, &record, &list, &text, &some, &long];
+    type Change<'c> = &'c dyn Fn(i64, &mut Value);
+    let changes: [Change<'_>; 6] = [&number, &record, &list, &text, &some, &long];
     for change in changes {
         for (declared, is_first) in [(false, false), (true, false), (false, true), (true, true)] {
             let dir = tempfile::tempdir().unwrap();

@@ -205,7 +205,7 @@ async fn what_is_computed_does_not_depend_on_rows_of_others() {
         let (with, without) = (Logs::new(layout, true).await, Logs::new(layout, false).await);
         for number in 0..34_usize {
             let bytes: Vec<u8> =
-                (0..64).map(|i| ((number * 31 + nth * 7 + i * 17) * 2_654_435_761 >> 9) as u8).collect();
+                (0..64).map(|i| (((number * 31 + nth * 7 + i * 17) * 2_654_435_761) >> 9) as u8).collect();
             let mut tape = Tape::new(&bytes);
             let condition = condition(&mut tape);
             let path = tape.pick(&["project", "metadata.owner"]);

@@ -131,6 +131,10 @@ impl Compactor {
     }
 }
 
+/// The segments of a source, with the path by which they were to be clustered. They are not held: their files must be
+/// deleted as soon as they are dropped, however long the thread works on another source.
+type Settled = (Weak<Vec<Arc<Segment>>>, Arc<TenantPath>);
+
 struct CompactThread {
     data: PathBuf,
     /// The identity of the catalog, for the footers.
@@ -141,9 +145,8 @@ struct CompactThread {
     copies: Option<Arc<ObjectCopies>>,
     options: StoreOptions,
     signals: Arc<Signals>,
-    /// The segments of sources in which nothing was to be done, with the path by which they were to be clustered. They are not held: their files must be deleted as soon as
-    /// they are dropped, however long the thread works on another source.
-    settled: HashMap<Uuid, (Weak<Vec<Arc<Segment>>>, Arc<TenantPath>)>,
+    /// By source, that in which nothing was to be done.
+    settled: HashMap<Uuid, Settled>,
     /// Segments that cannot be merged: their rows are too large, or an attempt found them unreadable.
     refused: HashSet<Uuid>,
 }
