@@ -364,7 +364,7 @@ export const T = {
   },
   access: {
     show: "What it reads",
-    showOf: (name: string) => `What ${name} reads`,
+    showOf: (name: string) => `What it reads: ${name}`,
     hint: "Planned from every endpoint that it may call, as its queries are.",
     readersHint: "Tokens with the same scopes, names of pinned values and limits are one class; “own” is the value that each pins.",
     private: "Private tokens read all rows of all sources, and change everything.",

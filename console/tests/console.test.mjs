@@ -548,7 +548,7 @@ test("a pinned token sees its rows and no management, and is signed out when it 
   const pinned = await page.locator("[data-secret]").innerText();
   await accessible("the token that was made");
   await page.getByRole("button", { name: "Close" }).click();
-  await page.getByRole("link", { name: "What tenant of the tests reads" }).click();
+  await page.getByRole("link", { name: "What it reads: tenant of the tests" }).click();
   await page.getByText("project = 'p2'").first().waitFor();
   await accessible("what a token reads");
   await page.goto(`${base}/console#/tokens`);
