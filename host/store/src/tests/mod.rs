@@ -46,6 +46,7 @@ mod scan;
 mod schedules;
 mod schema;
 mod segment_files;
+mod senders;
 mod sole_tenant;
 mod sources;
 mod tenant_runs;
