@@ -379,6 +379,8 @@ test("the keyboard keeps its place: behind menus and dialogs, and out of the edi
   assert.equal(await page.evaluate(() => document.activeElement?.closest("[data-editor]") === null), true, "Escape, then Tab leaves the editor");
   await page.goto(`${base}/console#/tokens`);
   const create = page.getByRole("button", { name: "New token" });
+  // Until the list has been read, the page may still be drawn anew.
+  await page.locator(".list-frame, .empty").first().waitFor();
   await create.focus();
   await page.keyboard.press("Enter");
   for (const key of ["Escape", "Cancel"]) {
