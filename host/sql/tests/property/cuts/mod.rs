@@ -5,6 +5,8 @@
 //! them: sorts go, limits and filters move. A promise that is not held shows here as another answer
 //! than that over the same rows in one batch of memory that promises nothing.
 //!
+//! A follower of a statement gets the rows of that answer, from the feed and from what is stored.
+//!
 //! Nor does it depend on the rows of others: what a tenant reads of a table with the rows of all is what it reads of one
 //! that has its rows alone.
 //!
@@ -13,6 +15,7 @@
 //! `TIDEGATE_PROPERTY_SEED` runs the worlds from that seed on. Sums are of whole numbers: those of
 //! floats depend on the order in which they are added.
 
+mod followed;
 mod grammar;
 mod tenants;
 mod texts;
@@ -20,6 +23,7 @@ mod walls;
 mod world;
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -87,6 +91,9 @@ const ONCE: [(&str, Compare); 8] = [
     ("SELECT ARRAY_AGG(id ORDER BY timestamp DESC, id, timestamp) AS a FROM t", Compare::Rows),
 ];
 
+/// How many statements were followed.
+static FOLLOWED: AtomicUsize = AtomicUsize::new(0);
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -105,6 +112,8 @@ fn answers_do_not_depend_on_the_cut() {
     let told = |failure: &String| eprintln!("{failure}");
     let failures = (first..first + worlds).filter_map(|seed| one_world(seed).err().inspect(told)).count();
     assert_eq!(failures, 0, "worlds of {worlds} with another answer");
+    let followed = FOLLOWED.load(Ordering::Relaxed);
+    assert!(followed > cases as usize / 20, "{followed} statements of {cases} were followed");
 }
 
 /// Runs statements over the world of a seed.
@@ -171,12 +180,30 @@ async fn compare(world: &World, statement: &Statement, tenant: Option<usize>, pa
                 && bag(&got).iter().all(|(row, count)| all.get(row).is_some_and(|there| there >= count))
         }
     };
-    if same {
-        return Ok(());
-    }
     let rows = |rows: &[Vec<String>]| {
         let shown: Vec<String> = rows.iter().take(12).map(|row| row.join(" | ")).collect();
         format!("{} rows\n  {}", rows.len(), shown.join("\n  "))
     };
-    Err(shown(format!("gives {}\ninstead of {}", rows(&got), rows(&expected))).await)
+    if !same {
+        return Err(shown(format!("gives {}\ninstead of {}", rows(&got), rows(&expected))).await);
+    }
+    match world.followed(sql, *grant, tenant, world.rows / (2 * partitions)).await {
+        None => Ok(()),
+        Some(Err(failure)) if is_excused(&failure) => Ok(()),
+        Some(Err(failure)) => Err(shown(format!("cannot be followed: {failure}")).await),
+        Some(Ok(all)) => {
+            FOLLOWED.fetch_add(1, Ordering::Relaxed);
+            for (came, what) in all.iter().zip(["from the feed", "from what is stored"]) {
+                if bag(came) != bag(&expected) {
+                    return Err(shown(format!(
+                        "followed, {what}, gives {}\ninstead of {}",
+                        rows(came),
+                        rows(&expected)
+                    ))
+                    .await);
+                }
+            }
+            Ok(())
+        }
+    }
 }

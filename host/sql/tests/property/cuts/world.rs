@@ -17,11 +17,14 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 use tidegate_model::{Arguments, Failure, TextCondition};
-use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, StoredTable, Style, Tables};
-use tidegate_store::{Store, StoreOptions};
+use tidegate_sql::{
+    Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, StoredTable, Style, Tables, Type,
+};
+use tidegate_store::{Feed, Store, StoreOptions};
 
 use super::super::engine::engine;
 use super::super::tape::Tape;
+use super::followed::followed;
 use super::tenants::{Tenant, tenants};
 
 /// The first second of the rows.
@@ -50,6 +53,8 @@ enum Times {
 pub(super) struct World {
     /// The cut rows; the folder goes with them.
     cut: Arc<Store>,
+    /// All calls, as they came.
+    feed: Feed,
     whole: Arc<dyn TableProvider>,
     tenants: Vec<Tenant>,
     engines: Vec<Engine>,
@@ -209,6 +214,7 @@ impl World {
             let source = store.create_source("t").unwrap();
             store.index_texts(source.id, [["metadata", "web", "url"].map(str::to_owned).to_vec()]).unwrap();
         }
+        let feed = cut.feed(cut.source("t").unwrap().id, usize::MAX).unwrap();
         let mut all = Vec::new();
         for (part, rows) in parts.into_iter().enumerate() {
             all.extend(rows.iter().cloned());
@@ -243,6 +249,7 @@ impl World {
         stamps.dedup();
         Self {
             cut,
+            feed,
             whole,
             tenants,
             engines: (1..=4).map(|partitions| engine(&options(partitions))).collect(),
@@ -275,6 +282,19 @@ impl World {
         partitions: usize,
     ) -> Result<Vec<Vec<String>>, Failure> {
         answer(&self.engines[partitions - 1], &self.cut(tenant), sql, grant).await
+    }
+
+    /// What a follower of the statement gets, from the feed and from what is stored, in pieces of about `rows` rows.
+    /// `None` where it is more than a filter over one table.
+    pub(super) async fn followed(
+        &self,
+        sql: &str,
+        grant: Option<&str>,
+        tenant: Option<usize>,
+        rows: usize,
+    ) -> Option<Result<[Vec<Vec<String>>; 2], Failure>> {
+        let plan = plan(&self.reference, &self.cut(tenant), sql, grant).ok()?;
+        followed(&self.reference, &self.cut, &self.feed, &plan, rows).await
     }
 
     /// The same over all rows in one batch, or over those of a tenant alone.
@@ -420,6 +440,11 @@ async fn answer(engine: &Engine, sources: &One, sql: &str, grant: Option<&str>) 
     let stream = engine.run(plan(engine, sources, sql, grant)?, Some(1_000_001)).await?;
     let columns = stream.columns();
     let batches: Vec<RecordBatch> = stream.try_collect().await?;
+    Ok(texts(&batches, &columns))
+}
+
+/// The rows of batches, each as the texts of its first columns, which are these.
+pub(super) fn texts(batches: &[RecordBatch], columns: &[(String, Type)]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for batch in batches {
         let encoders: Vec<_> = columns
@@ -436,7 +461,7 @@ async fn answer(engine: &Engine, sources: &One, sql: &str, grant: Option<&str>) 
             encoders.iter().map(text).collect()
         }));
     }
-    Ok(rows)
+    rows
 }
 
 /// Rows counted: answers whose order says nothing.
