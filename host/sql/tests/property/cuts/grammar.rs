@@ -88,7 +88,7 @@ pub(super) struct Facts {
 pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
     let grant = (tape.below(4) == 3).then(|| tape.pick(&GRANTS));
     let mut make = Make { tape, facts };
-    let (sql, compare) = match make.tape.below(15) {
+    let (sql, compare) = match make.tape.below(17) {
         0..=4 => make.rows(),
         5 => make.distinct(),
         6 | 7 => make.groups(),
@@ -97,6 +97,7 @@ pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
         11 => make.repeated(),
         12 => make.subquery(),
         13 => make.counts(),
+        14 | 15 => make.filtered(),
         _ => make.arrays(),
     };
     Statement { sql, grant, compare }
@@ -360,6 +361,18 @@ impl Make<'_, '_> {
             Some(limit) if wholly => (format!("{ordered}{limit}"), Compare::Rows),
             Some(limit) => (format!("{ordered}{limit}"), Compare::Cut(keys.len(), body)),
         }
+    }
+
+    /// Rows of the table without an order, which a reader may also follow.
+    fn filtered(&mut self) -> (String, Compare) {
+        let (from, at) = match self.below(3) {
+            0 => ("t CROSS JOIN UNNEST(t.metadata) AS m CROSS JOIN UNNEST(m.web) AS w", JOINED),
+            _ => ("t", STORED),
+        };
+        let shown = format!("{}, {} AS s, UPPER({}) AS k, {}, {}", at.id, at.s, at.k, at.n, at.l);
+        let columns =
+            self.pick(&["*", shown.as_str()]).replace('*', if at.u == JOINED.u { "t.*, m.status" } else { "*" });
+        (format!("SELECT {columns} FROM {from}{}", self.filter(at)), Compare::Bag)
     }
 
     fn distinct(&mut self) -> (String, Compare) {
