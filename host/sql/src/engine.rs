@@ -14,6 +14,7 @@ mod limits;
 mod list_copies;
 mod narrow;
 mod needless_policies;
+mod nullable_constants;
 mod operator_run;
 mod options;
 mod own_operator;

@@ -30,7 +30,7 @@ pub(super) struct Case {
     now: Option<Moment>,
     /// All logs that there are, by source.
     #[serde(default)]
-    logs: BTreeMap<String, Vec<Map<String, Value>>>,
+    logs: BTreeMap<String, Events>,
     /// The parameters of the request.
     #[serde(default)]
     parameters: BTreeMap<String, Scalar>,
@@ -48,6 +48,17 @@ pub(super) struct Case {
     /// What the request costs; only the numbers that are given count.
     #[serde(default)]
     pub(super) cost: Option<ExpectedCost>,
+}
+
+/// The logs of a source: in the case itself, or in a file beside it, one event on each line.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "the logs of a source are a list of events, or the name of a file beside the case with one event on each line"
+)]
+enum Events {
+    Own(Vec<Map<String, Value>>),
+    File(String),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -91,22 +102,19 @@ impl Case {
     /// # Errors
     /// What is wrong, with the file and where possible the place.
     pub(super) fn read(path: &Path) -> Result<(Self, String), CaseError> {
-        let text = std::fs::read_to_string(path).map_err(|source| CaseError::Read { path: path.to_owned(), source })?;
-        Ok((Self::parse(path, &text)?, text))
+        let text = read(path)?;
+        let mut case = Self::parse(path, &text)?;
+        for events in case.logs.values_mut() {
+            if let Events::File(name) = events {
+                *events = Events::Own(lines(path, name)?);
+            }
+        }
+        Ok((case, text))
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, CaseError> {
+        let case: Self = serde_json::from_str(text).map_err(|error| mistake(path, 1, &error))?;
         let path = path.to_owned();
-        let case: Self = match serde_json::from_str(text) {
-            Ok(case) => case,
-            Err(error) => {
-                let (line, column) = (error.line(), error.column());
-                let told = error.to_string();
-                // The place stands before the message here, as compilers write it.
-                let message = in_plain_words(told.split(" at line ").next().unwrap_or(&told));
-                return Err(CaseError::Json { path, line, column, message });
-            }
-        };
         if case.sql.is_some() && case.lql.is_some() {
             return Err(CaseError::Rule { path, message: "a request has sql or lql, not both" });
         }
@@ -123,7 +131,10 @@ impl Case {
 
     /// The logs, for a trial.
     pub(super) fn logs(&self) -> Logs {
-        let of_source = |events: &Vec<Map<String, Value>>| events.iter().cloned().map(Value::Object).collect();
+        let of_source = |events: &Events| match events {
+            Events::Own(events) => events.iter().cloned().map(Value::Object).collect(),
+            Events::File(_) => Vec::new(),
+        };
         self.logs.iter().map(|(source, events)| (source.clone(), of_source(events))).collect()
     }
 
@@ -138,6 +149,36 @@ impl Case {
         }
         Ask { parameters, redact: self.redact }
     }
+}
+
+fn read(path: &Path) -> Result<String, CaseError> {
+    std::fs::read_to_string(path).map_err(|source| CaseError::Read { path: path.to_owned(), source })
+}
+
+/// The events of a file that a case names.
+fn lines(case: &Path, name: &str) -> Result<Vec<Map<String, Value>>, CaseError> {
+    let path = Path::new(name);
+    if path.components().count() != 1 || path.file_name().is_none() {
+        let message = "logs are in a file beside the case: its name has no folder";
+        return Err(CaseError::Rule { path: case.to_owned(), message });
+    }
+    let path = case.with_file_name(path);
+    let text = read(&path)?;
+    let events = text
+        .lines()
+        .zip(1..)
+        .filter(|(line, _)| !line.trim().is_empty())
+        .map(|(line, number)| serde_json::from_str(line).map_err(|error| mistake(&path, number, &error)));
+    events.collect()
+}
+
+/// A mistake in JSON that begins on this line of a file.
+fn mistake(path: &Path, first: usize, error: &serde_json::Error) -> CaseError {
+    let (line, column) = (error.line() + first - 1, error.column());
+    let told = error.to_string();
+    // The place stands before the message here, as compilers write it.
+    let message = in_plain_words(told.split(" at line ").next().unwrap_or(&told));
+    CaseError::Json { path: path.to_owned(), line, column, message }
 }
 
 #[cfg(test)]
@@ -170,12 +211,39 @@ mod tests {
     }
 
     #[test]
+    fn logs_are_read_from_a_file_beside_the_case() {
+        let folder = tempfile::tempdir().unwrap();
+        let case = folder.path().join("many.json");
+        std::fs::write(&case, r#"{"logs": {"s": "many.ndjson", "t": [{"id": "3"}]}}"#).unwrap();
+        let events = folder.path().join("many.ndjson");
+        std::fs::write(&events, "{\"id\": \"1\"}\n\n{\"id\": \"2\"}\n").unwrap();
+        let logs = Case::read(&case).unwrap().0.logs();
+        assert_eq!(logs.get("s").unwrap(), &[json!({"id": "1"}), json!({"id": "2"})]);
+        assert_eq!(logs.get("t").unwrap(), &[json!({"id": "3"})]);
+        for (name, text, told) in [
+            ("many.ndjson", "{}\n{\"id\": }", "many.ndjson:2:8: expected value"),
+            ("many.ndjson", "[]", "many.ndjson:1:0"),
+            ("none.ndjson", "", "none.ndjson: No such file"),
+            ("../many.ndjson", "", "its name has no folder"),
+            ("", "", "its name has no folder"),
+        ] {
+            std::fs::write(&events, text).unwrap();
+            std::fs::write(&case, json!({"logs": {"s": name}}).to_string()).unwrap();
+            let error = Case::read(&case).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_told_with_their_place() {
         for (text, told) in [
             ("{\n  \"expects\": {}\n}", "tests/x.json:2:11: unknown field `expects`"),
             ("{\"now\": \"soon\"}", "x.json:1:15: now is 'soon'"),
             ("{\"parameters\": {\"a\": [1]}}", "x.json:1:25: a parameter is a text"),
-            ("{\"logs\": {\"s\": [1]}}", "x.json:1:17: this is the number `1`, and must be a table of keys and values"),
+            (
+                "{\"logs\": {\"s\": [1]}}",
+                "x.json:1:18: the logs of a source are a list of events, or the name of a file",
+            ),
             ("{\"expect\": {\"result\": []}", "x.json:1:25: EOF"),
             ("{\"expect\": {\"error\": {\"text\": 1}}}", "unknown field `text`"),
             ("{\"sql\": \"\", \"lql\": \"\"}", "not both"),

@@ -1,6 +1,7 @@
 //! The rows of a statement with the types of their columns, from which the guest's view and the encoders are derived.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use futures::StreamExt;
@@ -9,25 +10,54 @@ use tidegate_model::{Code, Failure, Kind};
 use tidegate_runtime::{Column, Rows};
 use tidegate_sql::{ColumnEncoder, ResultStream, Style, Type};
 
-/// The types of a statement's columns. They are passed along with the rows, as the context of [`Rows`].
-pub(super) type ColumnTypes = Vec<Type>;
-
-/// Converts the rows of a statement for the component runtime, and keeps the types for the encoders.
-pub(crate) fn rows_of(stream: ResultStream) -> Rows {
-    let columns = stream.columns();
-    rows_with(&columns, stream.boxed())
+/// What the encoders know of the rows of a statement. It is passed along with the rows, as the context of [`Rows`].
+pub(super) struct StatementContext {
+    /// The types of the statement's columns.
+    pub(super) types: Vec<Type>,
+    pub(super) limit: RowLimit,
 }
 
-/// The same for batches of these columns.
-pub(super) fn rows_with(columns: &[(String, Type)], batches: BoxStream<'static, Result<RecordBatch, Failure>>) -> Rows {
-    let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());
+/// The limit on the rows of a statement that starts with its first read. Who reads them is known only then: a component
+/// reads as many as fit into its own limits, and an answer takes fewer, which the engine plans for.
+#[derive(Debug, Clone)]
+pub(crate) struct RowLimit(Arc<AtomicUsize>);
+
+impl RowLimit {
+    pub(crate) fn new(rows: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(rows)))
+    }
+
+    /// For a reader of at most so many rows. Without effect on a statement that has started.
+    pub(super) fn lower(&self, rows: usize) {
+        self.0.fetch_min(rows, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Converts the rows of a running statement for the component runtime, and keeps the types for the encoders.
+pub(crate) fn rows_of(stream: ResultStream) -> Rows {
+    let columns = stream.columns();
+    rows_with(&columns, RowLimit::new(usize::MAX), stream.boxed())
+}
+
+/// The same for batches of these columns, which look at the limit when the first of them is read.
+pub(crate) fn rows_with(
+    columns: &[(String, Type)],
+    limit: RowLimit,
+    batches: BoxStream<'static, Result<RecordBatch, Failure>>,
+) -> Rows {
+    let types = columns.iter().map(|(_, ty)| ty.clone()).collect();
+    let context = Arc::new(StatementContext { types, limit });
     let described = columns.iter().map(|(name, ty)| (name.clone(), kind_of(ty), true));
-    let cells = Arc::clone(&types);
+    let cells = Arc::clone(&context);
     Rows {
         columns: Column::of_statement(described),
         batches,
-        context: types,
-        json: Arc::new(move |column, array, row| cell(cells.get(column), array, row)),
+        context,
+        json: Arc::new(move |column, array, row| cell(cells.types.get(column), array, row)),
     }
 }
 

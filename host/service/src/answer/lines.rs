@@ -6,7 +6,7 @@ use futures::stream::empty;
 use tidegate_model::Failure;
 use tidegate_sql::Type;
 
-use super::columns::rows_with;
+use super::columns::{RowLimit, rows_with};
 use super::format::Format;
 use super::options::EncodingOptions;
 use super::rows::Writer;
@@ -25,7 +25,7 @@ impl LineWriter {
     /// The encoder's.
     pub(crate) fn new(columns: &[(String, Type)], redact: bool) -> Result<Self, Failure> {
         let options = EncodingOptions { format: Format::NdJson, rows: usize::MAX, bytes: usize::MAX, redact };
-        let writer = Writer::new(&rows_with(columns, empty().boxed()), options)?;
+        let writer = Writer::new(&rows_with(columns, RowLimit::new(usize::MAX), empty().boxed()), options)?;
         Ok(Self { writer, columns: columns.len(), options })
     }
 

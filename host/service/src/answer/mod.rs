@@ -33,7 +33,7 @@ use tidegate_runtime::{Answer, Body, Rows};
 
 use encoded::{PIECE, Pieces};
 
-pub(crate) use columns::rows_of;
+pub(crate) use columns::{RowLimit, rows_of, rows_with};
 pub use encoded::{CachedBody, Encoded, Outgoing};
 pub use format::{Format, PARAMETER as FORMAT_PARAMETER};
 pub(crate) use lines::LineWriter;

@@ -15,7 +15,7 @@ use tidegate_model::Failure;
 use tidegate_runtime::{MadeByGuest, Rows};
 use tidegate_sql::{ColumnEncoder, Style, Type, shown_array, shown_type};
 
-use super::columns::{ColumnTypes, type_of};
+use super::columns::{StatementContext, type_of};
 use super::format::Format;
 use super::options::{EncodingOptions, lost, too_large};
 use super::redaction::redact_array;
@@ -83,6 +83,10 @@ impl RowChunk {
 impl Writer {
     pub(super) fn new(rows: &Rows, options: EncodingOptions) -> Result<Self, Failure> {
         let columns = columns_of(rows)?;
+        if let Some(statement) = rows.context.downcast_ref::<StatementContext>() {
+            // One more than the answer has room for, so that it is told when there are more.
+            statement.limit.lower(options.rows.saturating_add(1));
+        }
         let mut keys = Vec::with_capacity(columns.len());
         for (name, _) in &columns {
             let mut key = serde_json::to_vec(name).map_err(lost)?;
@@ -255,11 +259,11 @@ fn write_object(keys: &[Vec<u8>], encoders: &[ColumnEncoder], row: usize, out: &
 
 /// The columns with their types in the dialect.
 fn columns_of(rows: &Rows) -> Result<Vec<(String, Type)>, Failure> {
-    let known = rows.context.downcast_ref::<ColumnTypes>();
+    let known = rows.context.downcast_ref::<StatementContext>();
     let made = rows.context.is::<MadeByGuest>();
     let ty = |column: &tidegate_runtime::Column| match known {
         _ if made => Some(type_of(column.kind)),
-        Some(types) => types.get(column.origin?).cloned(),
+        Some(statement) => statement.types.get(column.origin?).cloned(),
         None => None,
     };
     let columns = rows.columns.iter().map(|column| Some((column.name.clone(), ty(column)?)));

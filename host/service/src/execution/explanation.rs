@@ -58,7 +58,8 @@ async fn explained(statements: &RequestStatements) -> Result<Explanation, Failur
     };
     let plan = statements.plan(statement, Vec::new())?;
     let tables = reads(statements)?;
-    let plan = statements.engine.explained(plan, Some(statements.rows)).await?;
+    let plan =
+        statements.engine.explained(plan, Some(super::answer_rows(&statements.request).saturating_add(1))).await?;
     let found = plan.tables.iter().filter_map(|table| TableOutline::of(table.as_ref()));
     let sources: BTreeMap<_, _> = found.map(|source| (Arc::clone(&source.source), source)).collect();
     Ok(Explanation {

@@ -255,7 +255,6 @@ impl Executor {
             store: Arc::clone(self.endpoints.store()),
             registry: Arc::clone(self.endpoints.registry()),
             engine: Arc::clone(&self.engine),
-            rows: options(&request).rows.saturating_add(1),
             request,
             language,
             now,
@@ -268,9 +267,14 @@ impl Executor {
 }
 
 fn options(request: &QueryRequest) -> EncodingOptions {
-    let most = request.endpoint.manifest.settings.max_limit;
-    let rows = usize::try_from(most).unwrap_or(usize::MAX).min(request.limits.rows);
+    let rows = answer_rows(request);
     EncodingOptions { format: request.format, rows, bytes: request.limits.answer_bytes, redact: request.redact }
+}
+
+/// The most rows of an answer.
+fn answer_rows(request: &QueryRequest) -> usize {
+    let most = request.endpoint.manifest.settings.max_limit;
+    usize::try_from(most).unwrap_or(usize::MAX).min(request.limits.rows)
 }
 
 /// The failure that a caller sees for a component that cannot be prepared. It passed the gate when it was saved, so the

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Code, Failure, Value};
@@ -16,7 +16,7 @@ use tidegate_store::Store;
 use super::lql;
 use super::request::QueryRequest;
 use crate::admission::Permit;
-use crate::answer::rows_of;
+use crate::answer::{RowLimit, rows_with};
 use crate::in_turn::InTurn;
 use crate::registry::Registry;
 use crate::tables::StoredTables;
@@ -41,9 +41,6 @@ pub(crate) struct RequestStatements {
     pub(crate) now: i64,
     /// Stops planning when the request is dropped.
     pub(crate) stop: Stop,
-    /// The limit on the rows of a statement. It is one more than the limit of the answer, to detect that there are more
-    /// rows.
-    pub(crate) rows: usize,
     /// The permit of the request. Its statements run in the turns of this permit.
     pub(crate) place: Arc<Permit>,
     /// Warnings for the caller about texts that may not mean what was intended.
@@ -83,11 +80,19 @@ impl RequestStatements {
         let plan = self.plan(statement, extra)?;
         let never_seen = plan.never_seen().iter().map(ToString::to_string);
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(never_seen);
-        let stream = self.engine.run_within(plan, Some(self.rows), self.request.limits.statement_memory).await?;
-        let Rows { columns, batches, context, json } = rows_of(stream.counted_in(Arc::clone(&self.cost)));
+        let columns = plan.columns().to_vec();
+        // One more row than a component may read, so that it is told when there are more.
+        let limit =
+            RowLimit::new(usize::try_from(self.request.limits.guest_rows).unwrap_or(usize::MAX).saturating_add(1));
+        let (this, rows) = (self.clone(), limit.clone());
+        let started = stream::once(async move {
+            let memory = this.request.limits.statement_memory;
+            let started = this.stop.cover(this.engine.run_within(plan, Some(rows.rows()), memory)).await?;
+            Ok::<_, Failure>(started.counted_in(this.cost))
+        });
         // A guest may read the batches in a task of its own, so reading them takes turns too.
-        let batches = InTurn::new(Arc::clone(&self.place), batches).boxed();
-        Ok(Rows { columns, batches, context, json })
+        let batches = InTurn::new(Arc::clone(&self.place), started.try_flatten().boxed()).boxed();
+        Ok(rows_with(&columns, limit, batches))
     }
 
     /// The plan of a statement, with arguments that the component adds.

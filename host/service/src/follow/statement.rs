@@ -69,7 +69,6 @@ pub(super) fn planned(
         language,
         now,
         stop: Stop::after(LOOK_TIME),
-        rows: usize::MAX,
         place: Arc::clone(place),
         warnings: Arc::default(),
         cost: Arc::default(),

@@ -15,6 +15,7 @@ use tidegate_functions::context::{check_planning, failed};
 
 use super::float_joins::FloatJoins;
 use super::limits;
+use super::nullable_constants::NullableConstants;
 use super::security_barrier::ConditionsPassBarrier;
 
 type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -132,6 +133,7 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
     if let Some(place) = rules.iter().position(|rule| rule.name() == MOVES_MADE_FILTERS_DOWN) {
         rules.insert(place, Arc::new(FloatJoins));
     }
+    rules.insert(0, Arc::new(NullableConstants));
     let rules = rules.into_iter();
     rules.map(|rule| Arc::new(Stoppable(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>).collect()
 }

@@ -14,6 +14,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, Statistics,
@@ -44,7 +45,7 @@ impl PhysicalOptimizerRule for UnorderedUnions {
     }
 }
 
-/// Hands on the rows of its input, and declares no order of them.
+/// Hands on the rows of its input, and declares neither an order of them nor constant columns.
 #[derive(Debug)]
 pub(super) struct Unordered {
     input: Arc<dyn ExecutionPlan>,
@@ -100,6 +101,16 @@ impl ExecutionPlan for Unordered {
         _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
+    }
+
+    /// A condition on its rows is one on those of its input.
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        conditions: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        FilterDescription::from_children(conditions, &self.children())
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

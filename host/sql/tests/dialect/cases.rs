@@ -13,6 +13,7 @@ mod limits;
 mod lineage;
 mod names;
 mod narrow;
+mod nullable_constants;
 mod operators;
 mod remarks;
 mod shared_parts;

@@ -24,6 +24,8 @@ pub(super) struct Statement {
     /// The saved query over whose grants it runs.
     pub(super) grant: Option<&'static str>,
     pub(super) compare: Compare,
+    /// A text with the same answer, to compare with. The engine plans it in another way.
+    pub(super) same: Option<String>,
 }
 
 const GRANTS: [&str; 3] = [
@@ -88,7 +90,8 @@ pub(super) struct Facts {
 pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
     let grant = (tape.below(4) == 3).then(|| tape.pick(&GRANTS));
     let mut make = Make { tape, facts };
-    let (sql, compare) = match make.tape.below(17) {
+    let mut same = None;
+    let (sql, compare) = match make.tape.below(19) {
         0..=4 => make.rows(),
         5 => make.distinct(),
         6 | 7 => make.groups(),
@@ -98,9 +101,14 @@ pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
         12 => make.subquery(),
         13 => make.counts(),
         14 | 15 => make.filtered(),
+        16 | 17 => {
+            let (sql, compare, other) = make.nulls_added();
+            same = Some(other);
+            (sql, compare)
+        }
         _ => make.arrays(),
     };
-    Statement { sql, grant, compare }
+    Statement { sql, grant, compare, same }
 }
 
 struct Make<'m, 't> {
@@ -534,6 +542,59 @@ impl Make<'_, '_> {
     }
 
     /// What compares numbers of which two are zeros.
+    /// A column that a filter makes constant, above an outer join or grouping sets that add NULLs to it; and the same with
+    /// a filter of which the engine does not see that.
+    fn nulls_added(&mut self) -> (String, Compare, String) {
+        let (name, constant, hidden) = self.pick(&[
+            ("p", "p = 'p1'", "CONCAT(p, '') = 'p1'"),
+            ("n", "n = 20", "n * 2 = 40"),
+            ("s", "s = 404", "s * 2 = 808"),
+            ("l", "l = 'b'", "CONCAT(l, '') = 'b'"),
+            ("k", "k = 'GET 3'", "CONCAT(k, '') = 'GET 3'"),
+        ]);
+        let (key, direction) = (format!("b.{name}"), self.direction());
+        let filtered = format!("(SELECT * FROM ({}) AS r WHERE CONDITION) AS b", self.relation(0).sql);
+        let (sql, compare) = if self.below(3) == 0 {
+            let sets = self.pick(&[
+                "ROLLUP(KEY, b.id)",
+                "CUBE(KEY, b.ts)",
+                "GROUPING SETS ((KEY), (b.id), ())",
+                "ROLLUP(KEY)",
+            ]);
+            let body = format!(
+                "SELECT {key} AS x, COUNT(*) AS c, MIN(b.id) AS i, RANK() OVER (ORDER BY {key}{direction}) AS r \
+                 FROM {filtered} GROUP BY {}",
+                sets.replace("KEY", &key)
+            );
+            self.finished(body, &[format!("x{direction}"), "c".to_owned(), "i".to_owned(), "r".to_owned()])
+        } else {
+            let other = format!("({}) AS a", self.relation(0).sql);
+            let kind = self.pick(&["LEFT", "RIGHT", "FULL"]);
+            let (left, right) = if self.tape.yes() { (other, filtered) } else { (filtered, other) };
+            let from = format!("{left} {kind} JOIN {right} ON a.id = b.id");
+            match self.below(3) {
+                0 => {
+                    let body = format!("SELECT {key} AS x, a.id AS i, b.id AS j FROM {from}");
+                    self.finished(body, &[format!("{key}{direction}"), "a.id".to_owned(), "b.id".to_owned()])
+                }
+                1 => {
+                    let windows = format!(
+                        "RANK() OVER (ORDER BY {key}{direction}) AS r, \
+                         LAG(a.id) OVER (ORDER BY {key}{direction}, a.id, b.id) AS g, \
+                         COUNT(*) OVER (PARTITION BY {key} ORDER BY a.id, b.id) AS c"
+                    );
+                    (format!("SELECT a.id AS i, b.id AS j, {windows} FROM {from}"), Compare::Bag)
+                }
+                _ => {
+                    let group = self.pick(&["ROLLUP(KEY)", "KEY", "CUBE(KEY, a.p)"]).replace("KEY", &key);
+                    let body = format!("SELECT {key} AS x, COUNT(*) AS c, MAX(a.id) AS i FROM {from} GROUP BY {group}");
+                    self.finished(body, &[format!("x{direction}"), "c".to_owned(), "i".to_owned()])
+                }
+            }
+        };
+        (sql.replace("CONDITION", constant), compare, sql.replace("CONDITION", hidden))
+    }
+
     fn floats(&mut self) -> (String, Compare) {
         let all = |filter: String| format!("SELECT id, z, n AS x FROM t{filter}");
         let (one, other) = (all(self.filter(STORED)), all(self.filter(STORED)));

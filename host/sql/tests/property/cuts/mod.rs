@@ -48,7 +48,7 @@ fn what_once_depended_on_the_cut() {
         runtime.block_on(async { [World::small(1, 0).await, World::small(12, 0).await, World::small(9, 2).await] });
     let mut wrong = Vec::new();
     for (sql, compare) in ONCE {
-        let statement = Statement { sql: sql.to_owned(), grant: None, compare };
+        let statement = Statement { sql: sql.to_owned(), grant: None, compare, same: None };
         for world in &worlds {
             for partitions in 1..=4 {
                 wrong.extend(runtime.block_on(self::compare(world, &statement, None, partitions)).err());
@@ -144,8 +144,8 @@ fn one_world(seed: u64) -> Result<(), String> {
 }
 
 async fn compare(world: &World, statement: &Statement, tenant: Option<usize>, partitions: usize) -> Result<(), String> {
-    let Statement { sql, grant, compare } = statement;
-    let expected = world.expected(sql, *grant, tenant).await;
+    let Statement { sql, grant, compare, same } = statement;
+    let expected = world.expected(same.as_ref().unwrap_or(sql), *grant, tenant).await;
     let got = world.answer(sql, *grant, tenant, partitions).await;
     let shown = async |what: String| {
         let grant = grant.map(|grant| format!("over {grant}\n")).unwrap_or_default();
