@@ -2,14 +2,19 @@
 
 use std::cell::Cell;
 
-use sqlparser::ast::{Expr, Statement};
-use sqlparser::dialect::{BigQueryDialect, Dialect};
+use sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator};
+use sqlparser::dialect::{BigQueryDialect, Dialect, Precedence};
 use sqlparser::keywords::{Keyword, RESERVED_FOR_IDENTIFIER};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 /// The number of copied bytes that cost about as much as the start of one expression.
 pub(super) const STEP: usize = 256;
+
+/// How strongly comparisons bind, all of them alike. The parser has levels among them, as Postgres does.
+const COMPARISON: u8 = 20;
+/// How strongly `<<` and `>>` bind: less than `+`, more than `&`.
+const SHIFT: u8 = 28;
 
 /// BigQuery's dialect, extended by spellings of other dialects whose meaning is clear.
 ///
@@ -61,6 +66,13 @@ impl TidegateDialect {
         read
     }
 
+    /// Parses `~x`, which binds more strongly than every operator between two values.
+    fn bitwise_not(&self, parser: &mut Parser) -> Result<Expr, ParserError> {
+        parser.expect_token(&Token::Tilde)?;
+        let expr = Box::new(parser.parse_subexpr(self.prec_value(Precedence::MulDivModOp))?);
+        Ok(Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr })
+    }
+
     /// Whether the parser was stopped because it had used up its work.
     pub(super) fn is_exhausted(&self) -> bool {
         self.left.get() == 0
@@ -93,12 +105,45 @@ impl Dialect for TidegateDialect {
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
         self.depth.update(|depth| depth + 1);
-        let expr = self.interval(parser).unwrap_or_else(|| {
-            self.entered.set(true);
-            parser.parse_prefix()
-        });
+        let expr = match parser.peek_token_ref().token {
+            Token::Tilde => self.bitwise_not(parser),
+            _ => self.interval(parser).unwrap_or_else(|| {
+                self.entered.set(true);
+                parser.parse_prefix()
+            }),
+        };
         self.depth.update(|depth| depth - 1);
         Some(expr)
+    }
+    fn prec_value(&self, precedence: Precedence) -> u8 {
+        match precedence {
+            Precedence::Eq | Precedence::Between | Precedence::Like | Precedence::Is => COMPARISON,
+            other => self.base.prec_value(other),
+        }
+    }
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        matches!(parser.peek_token_ref().token, Token::ShiftLeft | Token::ShiftRight).then_some(Ok(SHIFT))
+    }
+    fn parse_infix(&self, parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if precedence != COMPARISON {
+            return None;
+        }
+        if is_comparison(left) {
+            let place = parser.peek_token_ref().span.start;
+            return Some(Err(ParserError::ParserError(format!(
+                "a comparison of a comparison needs parentheses, such as (a = b) = c{place}"
+            ))));
+        }
+        // The parser takes all that follows for the second value, AND and OR too.
+        let distinct = [Keyword::IS, Keyword::DISTINCT, Keyword::FROM];
+        let not_distinct = [Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM];
+        let is_not = parser.parse_keywords(&not_distinct);
+        if !is_not && !parser.parse_keywords(&distinct) {
+            return None;
+        }
+        let left = Box::new(left.clone());
+        let of = if is_not { Expr::IsNotDistinctFrom } else { Expr::IsDistinctFrom };
+        Some(parser.parse_subexpr(precedence).map(|right| of(left, Box::new(right))))
     }
     fn require_interval_qualifier(&self) -> bool {
         self.qualified.get()
@@ -168,5 +213,37 @@ impl Dialect for TidegateDialect {
     }
     fn supports_filter_during_aggregation(&self) -> bool {
         true
+    }
+}
+
+/// Whether an expression is a comparison without parentheses. Comparisons do not chain in the language.
+fn is_comparison(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp { op, .. } => matches!(
+            op,
+            BinaryOperator::Eq
+                | BinaryOperator::NotEq
+                | BinaryOperator::Lt
+                | BinaryOperator::LtEq
+                | BinaryOperator::Gt
+                | BinaryOperator::GtEq
+        ),
+        Expr::Like { .. }
+        | Expr::ILike { .. }
+        | Expr::InList { .. }
+        | Expr::InSubquery { .. }
+        | Expr::InUnnest { .. }
+        | Expr::Between { .. }
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotUnknown(_)
+        | Expr::IsDistinctFrom(..)
+        | Expr::IsNotDistinctFrom(..) => true,
+        _ => false,
     }
 }

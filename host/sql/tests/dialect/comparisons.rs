@@ -170,7 +170,7 @@ fn orders_begin_with_nan_and_have_one_zero() {
     assert_eq!(json!(column(&grouped)), json!([1.5, 0.0, "-Infinity", "NaN", null]));
     let list = format!("SELECT ARRAY_AGG(DISTINCT x IGNORE NULLS ORDER BY x) AS v {from}");
     assert_eq!(column(&list), [json!(["NaN", "-Infinity", 0.0, 1.5])]);
-    let ranks = format!("SELECT RANK() OVER (PARTITION BY x > 1 IS TRUE ORDER BY x) AS v {from} ORDER BY i");
+    let ranks = format!("SELECT RANK() OVER (PARTITION BY (x > 1) IS TRUE ORDER BY x) AS v {from} ORDER BY i");
     assert_eq!(column(&ranks), [1, 5, 2, 1, 5, 2, 4].map(|rank| json!(rank)));
 }
 

@@ -116,3 +116,56 @@ fn comments_and_names_are_what_they_were() {
     let failure = world.failure("SELECT id FROM t WHERE id = 'a' id = 'b'");
     assert_eq!(failure.code, Code::Syntax, "{failure}");
 }
+
+/// The language's table of operators, from the strongest: `~`, `* / ||`, `+ -`, `<< >>`, `&`, `^`, `|`, comparisons, NOT, AND, OR.
+#[test]
+fn operators_bind_as_the_language_says() {
+    let world = world();
+    for (text, meant) in [
+        ("~1 * 2", "(~1) * 2"),
+        ("~1 + 2", "(~1) + 2"),
+        ("-2 * 3 + 4", "((-2) * 3) + 4"),
+        ("'a' || 'b' = 'ab'", "('a' || 'b') = 'ab'"),
+        ("4 & 6 << 1", "4 & (6 << 1)"),
+        ("1 << 2 + 1", "1 << (2 + 1)"),
+        ("64 >> 1 << 2", "(64 >> 1) << 2"),
+        ("1 | 2 ^ 3 & 6", "1 | (2 ^ (3 & 6))"),
+        ("6 & 3 = 2", "(6 & 3) = 2"),
+        ("1 | 2 < 4", "(1 | 2) < 4"),
+        ("NOT 1 = 2", "NOT (1 = 2)"),
+        ("NOT NULL IS NULL", "NOT (NULL IS NULL)"),
+        ("NOT 'a' LIKE 'b'", "NOT ('a' LIKE 'b')"),
+        ("FALSE AND FALSE OR TRUE", "(FALSE AND FALSE) OR TRUE"),
+        ("TRUE OR TRUE AND FALSE", "TRUE OR (TRUE AND FALSE)"),
+        ("1 IS DISTINCT FROM 1 AND FALSE", "(1 IS DISTINCT FROM 1) AND FALSE"),
+        ("1 IS NOT DISTINCT FROM 2 OR TRUE", "(1 IS NOT DISTINCT FROM 2) OR TRUE"),
+        ("1 IS DISTINCT FROM 1 + 1 AND TRUE", "(1 IS DISTINCT FROM (1 + 1)) AND TRUE"),
+        ("NOT 1 IS DISTINCT FROM 2", "NOT (1 IS DISTINCT FROM 2)"),
+        ("1 + 1 IS NOT DISTINCT FROM 2", "(1 + 1) IS NOT DISTINCT FROM 2"),
+        ("2 BETWEEN 1 AND 3 AND FALSE", "(2 BETWEEN 1 AND 3) AND FALSE"),
+        ("1 + 1 IN (1, 2)", "(1 + 1) IN (1, 2)"),
+        ("1 | 2 IS NULL", "(1 | 2) IS NULL"),
+        ("'a' || 'b' LIKE 'a' || '%'", "('a' || 'b') LIKE ('a' || '%')"),
+        ("IF(1 IS DISTINCT FROM NULL, 3, 4)", "3"),
+    ] {
+        let rows = world.rows(&format!("SELECT {text} AS v, ({meant}) AS w"));
+        assert_eq!(rows[0]["v"], rows[0]["w"], "{text}");
+    }
+    for text in [
+        "1 = 2 = FALSE",
+        "1 = 2 IS NULL",
+        "1 IS NULL IS NULL",
+        "1 < 2 < 3",
+        "'a' LIKE 'b' = TRUE",
+        "1 = 2 LIKE 'x'",
+        "1 BETWEEN 0 AND 2 = TRUE",
+        "1 IN (1) = TRUE",
+        "1 = 2 IN (TRUE)",
+        "1 IS DISTINCT FROM 2 = TRUE",
+        "1 = 2 IS DISTINCT FROM TRUE",
+    ] {
+        let failure = world.failure(&format!("SELECT {text} AS v"));
+        assert!(failure.message.contains("needs parentheses"), "{text}: {failure}");
+    }
+    assert_eq!(world.rows("SELECT (1 = 2) IS NULL AS v, (1 < 2) = TRUE AS w"), json!([{"v": false, "w": true}]));
+}
