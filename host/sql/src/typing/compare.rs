@@ -7,7 +7,7 @@ use tidegate_model::Position;
 use super::coerce::Conversion;
 use super::common::pair;
 use super::constant::folded;
-use super::fields::{fields_of, holds_float};
+use super::fields::fields_of;
 use super::float::{float_key, nan_last};
 use super::kernel::kernel;
 use super::records::text_of_mixed;
@@ -98,10 +98,7 @@ fn text_against_number(text: &Typed, number: &Type) -> Type {
 pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
     let nan = (may_be_nan(&left), may_be_nan(&right));
     let (left, right) = comparable(left, right, at)?;
-    if matches!(op, Operator::Eq | Operator::NotEq)
-        && holds_float(&left.ty)
-        && let (Some(left), Some(right)) = (fields_of(&left), fields_of(&right))
-    {
+    if let Type::Struct { .. } = left.ty {
         return compared_by_fields(left, op, right, at);
     }
     let expr = match left.ty {
@@ -111,14 +108,28 @@ pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Positi
     Ok(folded(Typed::new(expr, Type::Bool)))
 }
 
-/// STRUCTs are equal if all their fields are.
-fn compared_by_fields(left: Vec<Typed>, op: Operator, right: Vec<Typed>, at: Option<Position>) -> Result<Typed> {
-    let mut all = lit(true);
-    for (left, right) in left.into_iter().zip(right) {
-        all = all.and(compare(left, Operator::Eq, right, at)?.expr);
+/// STRUCTs are equal if all their fields are; NULL if some field is NULL and no other differs. The engine would compare
+/// them by bits, with NULL as a value.
+fn compared_by_fields(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
+    let (of_fields, negated) = match op {
+        Operator::Eq => (Operator::Eq, false),
+        Operator::NotEq => (Operator::Eq, true),
+        Operator::IsNotDistinctFrom => (Operator::IsNotDistinctFrom, false),
+        Operator::IsDistinctFrom => (Operator::IsNotDistinctFrom, true),
+        _ => return Err(invalid("STRUCTs have no order; compare their fields", at)),
+    };
+    let (Some(fields), Some(others)) = (fields_of(&left), fields_of(&right)) else {
+        return Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Bool)));
+    };
+    let mut all = match of_fields {
+        // A STRUCT that is NULL is another one than a STRUCT of NULLs.
+        Operator::IsNotDistinctFrom => left.expr.is_null().eq(right.expr.is_null()),
+        _ => lit(true),
+    };
+    for (field, other) in fields.into_iter().zip(others) {
+        all = all.and(compare(field, of_fields, other, at)?.expr);
     }
-    let expr = if op == Operator::NotEq { !all } else { all };
-    Ok(folded(Typed::new(expr, Type::Bool)))
+    Ok(folded(Typed::new(if negated { !all } else { all }, Type::Bool)))
 }
 
 /// Whether a value may be NaN once it is a FLOAT64.

@@ -1,4 +1,4 @@
-//! The fields of a STRUCT, one by one: the engine compares STRUCTs by bits, which FLOAT64 are not compared by.
+//! The fields of a STRUCT, one by one: the engine compares STRUCTs by bits, which neither FLOAT64 nor NULL are compared by.
 
 use std::collections::BTreeSet;
 

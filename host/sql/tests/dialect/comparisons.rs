@@ -240,3 +240,56 @@ fn membership_of_a_constant_stands_in_aggregates_and_keys() {
         assert_eq!(World::new().rows(&sql), expected, "{sql}");
     }
 }
+
+/// A STRUCT with a NULL in it is equal to none, and different only where another field differs.
+#[test]
+fn structs_compare_field_by_field() {
+    let null = "CAST(NULL AS INT64)";
+    let pairs = [("1", "1"), ("1", "2"), (null, "1"), (null, null)];
+    for (form, expected) in [
+        ("(X, 1) = (Y, 1)", json!([true, false, null, null])),
+        ("(X, 1) != (Y, 1)", json!([false, true, null, null])),
+        ("NOT (X, 1) = (Y, 1)", json!([false, true, null, null])),
+        ("(X, 1) = (Y, 2)", json!([false, false, false, false])),
+        ("(X, 1) != (Y, 2)", json!([true, true, true, true])),
+        (
+            "STRUCT(X AS a, STRUCT(1.5 AS c) AS b) = STRUCT(Y AS a, STRUCT(1.5 AS c) AS b)",
+            json!([true, false, null, null]),
+        ),
+        ("(X, 1) IN ((Y, 1), (7, 7))", json!([true, false, null, null])),
+        ("(X, 1) NOT IN ((Y, 1), (7, 7))", json!([false, true, null, null])),
+        ("(X, 1) NOT IN ((Y, 2), (7, 7))", json!([true, true, true, true])),
+        ("(X, 1) IS NOT DISTINCT FROM (Y, 1)", json!([true, false, false, true])),
+        ("(X, 1) IS DISTINCT FROM (Y, 1)", json!([false, true, true, false])),
+        ("CASE (X, 1) WHEN (Y, 1) THEN 'same' ELSE 'other' END", json!(["same", "other", "other", "other"])),
+        ("NULLIF(STRUCT(X AS a), STRUCT(Y AS a)) IS NULL", json!([true, false, false, false])),
+        ("(SELECT COUNT(*) FROM UNNEST([STRUCT(Y AS a, 1 AS b), (7, 7)]) AS z WHERE (X, 1) = z)", json!([1, 0, 0, 0])),
+    ] {
+        let value = |(x, y): (&str, &str)| {
+            let literal = format!("SELECT {} AS v", form.replace('X', x).replace('Y', y));
+            let column =
+                format!("SELECT {} AS v FROM (SELECT {x} AS x, {y} AS y)", form.replace('X', "x").replace('Y', "y"));
+            let row = World::new().source("t", &[json!({"x": 1})]);
+            let (literal, column) = (row.rows(&literal), row.rows(&column));
+            assert_eq!(literal, column, "{form} {x} {y}");
+            literal[0]["v"].clone()
+        };
+        assert_eq!(json!(pairs.map(value)), expected, "{form}");
+    }
+    let world =
+        World::new().source("t", &[json!({"k": 1, "a": 1}), json!({"k": 2, "a": 2}), json!({"k": 3, "a": null})]);
+    for (condition, expected) in [
+        ("(a, 1) IN (SELECT AS STRUCT a, 1 FROM t)", json!([1, 2])),
+        ("(a, 1) IN (SELECT AS STRUCT a, 1 FROM t WHERE k > 1)", json!([2])),
+    ] {
+        let rows = world.attempt(&format!("SELECT k FROM t WHERE {condition} ORDER BY k"));
+        let keys = rows.map(|rows| rows.as_array().unwrap().iter().map(|row| row["k"].clone()).collect());
+        assert_eq!(keys.map_err(|failure| failure.to_string()), Ok(expected), "{condition}");
+    }
+    for condition in ["(a, 1) NOT IN (SELECT AS STRUCT a, 1 FROM t)", "(a, 0.0) IN (SELECT AS STRUCT a, -0.0 FROM t)"] {
+        let failure = world.failure(&format!("SELECT k FROM t WHERE {condition}"));
+        assert!(failure.message.contains("write EXISTS"), "{failure}");
+    }
+    let failure = world.failure("SELECT (a, 1) < (k, 1) AS v FROM t");
+    assert!(failure.message.contains("STRUCTs have no order"), "{failure}");
+}

@@ -15,7 +15,7 @@ use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, holds_float, kernel, listed_floats};
+use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats};
 
 /// The most values of a list that are compared one by one, and of a constant array that becomes a list.
 const MOST_ITEMS: usize = 5_000;
@@ -162,7 +162,7 @@ fn literal_items(array: &Typed) -> Option<Vec<Typed>> {
 
 /// `left = right` of two values of one type.
 fn equal(left: Typed, right: Typed, at: Option<Position>) -> Result<Expr> {
-    match left.ty == Type::Float64 || holds_float(&left.ty) {
+    match matches!(left.ty, Type::Float64 | Type::Struct { .. }) {
         true => compare(left, Operator::Eq, right, at).map(|equal| equal.expr),
         false => Ok(left.expr.eq(right.expr)),
     }
@@ -180,7 +180,8 @@ pub(super) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option
     for item in list {
         let (left, right) = comparable(value.clone(), item, at)?;
         // In the engine's list, a computed item that is NULL would count as not equal.
-        let is_plain = left.expr == value.expr && right.literal().is_some() && !holds_float(&left.ty);
+        let is_struct = matches!(left.ty, Type::Struct { .. });
+        let is_plain = left.expr == value.expr && right.literal().is_some() && !is_struct;
         match listed_floats(&right.expr).filter(|_| is_plain) {
             Some(items) => plain.extend(items),
             None => computed.push(equal(left, right, at)?),

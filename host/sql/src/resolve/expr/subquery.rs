@@ -31,7 +31,7 @@ use crate::resolve::sorting::sort_options;
 use crate::resolve::stored::is_stored;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
-use crate::typing::{Conversion, comparable, compare, may_be_nan, nan_last};
+use crate::typing::{Conversion, comparable, compare, holds_float, may_be_nan, nan_last};
 
 /// The most subqueries within a subquery whose plan is copied three times.
 const MOST_COPIED: usize = 12;
@@ -196,13 +196,27 @@ impl Resolver<'_> {
         let item = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
         // The engine's own IN treats NULL as the dialect does only where its outcome alone decides that a row is kept,
         // and NOT IN only for a value of the row and an uncorrelated subquery.
+        // It compares STRUCTs by bits.
+        let is_struct = matches!(item.ty, Type::Struct { .. });
         let engines = match decides {
             Decides::Nothing => false,
+            _ if is_struct && (negated || holds_float(&item.ty)) => false,
             Decides::RowOrOther => !negated,
             Decides::Row => !negated || !correlated && value.expr.any_column_refs(),
         };
+        if !engines && is_struct {
+            // Whether one of them is unknown for a row would be a join by other than equality, which the engine does not make.
+            let what = "IN (SELECT ...) of STRUCTs, other than as a condition of WHERE without NOT and FLOAT64";
+            return Err(unsupported(what, Some("write EXISTS (SELECT 1 FROM ... WHERE its fields are equal)"), at));
+        }
         if !engines {
             return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));
+        }
+        if is_struct {
+            // An item with a NULL in it is equal to none.
+            let is_whole = compare(item.clone(), Operator::Eq, item.clone(), at)?.expr;
+            let plan = LogicalPlanBuilder::from(resolved.plan).filter(is_whole);
+            resolved.plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
         }
         let nan = may_be_nan(&value) && may_be_nan(&item) && !is_stored(&item.expr, &resolved.plan);
         let (value, mut converted) = comparable(value, item.clone(), at)?;
