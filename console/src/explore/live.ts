@@ -182,7 +182,7 @@ class Stream {
 
   /** Whether the stream is over for good. A server that stops comes back, and a new version of the endpoint is followed. */
   private ended(reason: string, message: string): boolean {
-    if (reason === "shutdown" || reason === "endpoint_changed") return false;
+    if (["shutdown", "endpoint_changed", "tenancy_changed", "limit"].includes(reason)) return false;
     this.over(message, null);
     if (reason === "token_revoked") signOut(message);
     return true;

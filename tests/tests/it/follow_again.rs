@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, request};
 
-use crate::follow::{FILTER, Follower, follow_as, ids, token, wait};
+use crate::follow::{ALL, Follower, all_missed, follow_as, ids, token, wait};
 
 /// Segments of a hundred rows, merged soon, and next to no memory for calls that are kept for followers.
 const SETTINGS: [(&str, &str); 4] = [
@@ -19,8 +19,6 @@ const SETTINGS: [(&str, &str); 4] = [
     ("TIDEGATE_COMPACTION_FAN_IN", "4"),
     ("TIDEGATE_FOLLOW_MEMORY", "1 MiB"),
 ];
-
-const ALL: [(&str, &str); 3] = [("project", "p1"), ("sql", FILTER), ("follow_rows", "0")];
 
 fn start(data: &Path) -> Server {
     let mut command = Command::new(binary());
@@ -55,6 +53,28 @@ fn leave_after(follower: &Follower, expected: &[String]) -> String {
 }
 
 #[test]
+fn missed_rows_are_bounded_as_those_of_an_answer() {
+    let own = folder();
+    let server = start(&own.path().join("data"));
+    send(&server, 0..12);
+    let (_, five) = token(&server, &json!({"scopes": "query", "limits": {"rows": "5"}}));
+    let mut last = "0-0".to_owned();
+    for expected in [0..5, 5..10] {
+        let follower = follow_as(&server, &five, "logs.all", &last, &ALL);
+        assert_eq!(follower.rows(5), ids(expected));
+        let end = follower.named("end");
+        assert_eq!(end.data["reason"], "limit", "{end:?}");
+        last = end.id;
+    }
+    let follower = follow_as(&server, &five, "logs.all", &last, &ALL);
+    assert_eq!(follower.rows(2), ids(10..12));
+    // New rows are none that were missed.
+    send(&server, 12..30);
+    assert_eq!(follower.rows(18), ids(12..30));
+    follower.is_quiet();
+}
+
+#[test]
 fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
     let own = folder();
     let data = own.path().join("data");
@@ -71,8 +91,8 @@ fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
     wait("a merge", || server.metric("tidegate_store_merges_total") >= 1.0);
     let check = |server: &Server, until: usize| {
         for (id, from) in [(&last, 4), (&live, 0)] {
-            let again = follow_as(server, PRIVATE, "logs.all", id, &ALL);
-            assert_eq!(again.rows(until - from), ids(from..until));
+            let (came, again) = all_missed(server, id, until - from);
+            assert_eq!(came, ids(from..until));
             again.is_quiet();
         }
     };
@@ -85,8 +105,8 @@ fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
     server.stop("-TERM");
     let server = start(&data);
     check(&server, 1_020);
-    let again = follow_as(&server, PRIVATE, "logs.all", &last, &ALL);
-    assert_eq!(again.rows(1_016), ids(4..1_020));
+    let (came, again) = all_missed(&server, &last, 1_016);
+    assert_eq!(came, ids(4..1_020));
     send(&server, 1_020..1_030);
     assert_eq!(again.rows(10), ids(1_020..1_030));
     again.is_quiet();
@@ -179,7 +199,9 @@ fn nothing_is_missed_or_doubled_while_rows_come_in() {
         done.store(true, Ordering::Relaxed);
         let sent = sender.join().unwrap();
         let next = next.unwrap();
-        assert_eq!(follower.rows(sent - next), ids(next..sent));
+        drop(follower);
+        let (came, follower) = all_missed(&server, &last, sent - next);
+        assert_eq!(came, ids(next..sent));
         follower.is_quiet();
         assert!(server.metric("tidegate_store_flushes_total") >= 2.0);
         assert!(server.metric("tidegate_follow_stored_looks_total") > 0.0);

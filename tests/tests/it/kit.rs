@@ -227,7 +227,7 @@ fn what_is_wrong_with_a_case_is_told_with_its_place() {
     endpoint.tidegate("test", &[]).succeeded().has(&["no cases"]);
     for (text, told) in [
         ("{\n  \"expects\": {}\n}", "tests/a.json:2:11: unknown field `expects`"),
-        ("{\"logs\": {\"s\": [1]}}", "tests/a.json:1:17: "),
+        ("{\"logs\": {\"s\": [1]}}", "tests/a.json:1:19: "),
         ("{\"parameters\": {\"project\": \"a\"}, ", "tests/a.json:1:"),
         ("{\"logs\": {\"no/source\\u0000\": [{}]}}", "tests/a.json: "),
     ] {

@@ -116,7 +116,8 @@ fn show(
             let failure = value.get("error").and_then(|error| error.get("message")).and_then(Value::as_str);
             let reason = plain(failure.unwrap_or(field("message")), 500);
             return Ok(Some(match field("reason") {
-                "shutdown" | "endpoint_changed" => {
+                "limit" => Left::Again,
+                "shutdown" | "endpoint_changed" | "tenancy_changed" => {
                     eprintln!("tidegate: {reason}");
                     Left::Again
                 }

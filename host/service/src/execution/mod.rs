@@ -272,7 +272,7 @@ fn options(request: &QueryRequest) -> EncodingOptions {
 }
 
 /// The most rows of an answer.
-fn answer_rows(request: &QueryRequest) -> usize {
+pub(crate) fn answer_rows(request: &QueryRequest) -> usize {
     let most = request.endpoint.manifest.settings.max_limit;
     usize::try_from(most).unwrap_or(usize::MAX).min(request.limits.rows)
 }

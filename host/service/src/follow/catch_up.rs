@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidegate_model::Failure;
+use tidegate_model::{Failure, size};
 use tidegate_store::WantedCalls;
 
 use super::event::{self, End};
@@ -50,6 +50,9 @@ struct Missed {
 impl Follower {
     /// Reads some of the rows that the ring has no longer. They are known to the caller when they are on their way.
     pub(super) async fn catch_up(&mut self) -> Result<(), End> {
+        if self.rows_left == 0 {
+            return Err(End::Limit);
+        }
         let following = Arc::clone(&self.following);
         let executor = &following.executor;
         let memory = executor.answers.of(self.request.tenant);
@@ -83,6 +86,7 @@ impl Follower {
         if rows > 0 {
             self.send(counted(events.into(), Arc::new(held)), rows);
         }
+        self.rows_left = self.rows_left.saturating_sub(size(rows));
         self.after = after.map_or(self.after, |after| self.after.max(after));
         self.reach = reach.unwrap_or(self.reach);
         Ok(())
@@ -97,6 +101,7 @@ impl Follower {
         let (following, hub, feed) =
             (Arc::clone(&self.following), Arc::clone(&self.membership.hub), Arc::clone(&self.feed));
         let (request, after, before) = (Arc::clone(&self.request), self.after, self.after.before());
+        let rows_left = self.rows_left;
         in_time(async move {
             let mut batch = Batch::default();
             // Read before the slice: the feed has all calls up to that one, and none of the source has a number between.
@@ -114,7 +119,7 @@ impl Follower {
             let mut more = true;
             look(executor, &request, &prepared, Arc::clone(&rows), after, |position, json| {
                 batch.add(position, json);
-                more = batch.bytes() < most;
+                more = batch.bytes() < most && batch.rows() < rows_left;
                 more
             })
             .await?;
@@ -132,7 +137,7 @@ impl Follower {
     ) -> impl Future<Output = Result<Missed, End>> + Send + 'static {
         let (following, source) = (Arc::clone(&self.following), self.membership.hub.source);
         let (request, after, before) = (Arc::clone(&self.request), self.after, self.after.before());
-        let (reach, gap_told) = (self.reach, self.gap_told);
+        let (reach, gap_told, rows_left) = (self.reach, self.gap_told, self.rows_left);
         async move {
             let executor = &following.executor;
             let store = executor.endpoints.store();
@@ -157,7 +162,7 @@ impl Follower {
                 let prepared = prepared(executor, &planned, &stored.table).await?;
                 look(executor, &request, &prepared, Arc::new(()), after, |position, json| {
                     batch.add(position, json);
-                    more = batch.bytes() < most;
+                    more = batch.bytes() < most && batch.rows() < rows_left;
                     more
                 })
                 .await

@@ -17,6 +17,8 @@ pub(super) enum End {
     Revoked,
     /// A source says otherwise whose its rows are.
     TenancyChanged,
+    /// As many missed rows were sent as an answer may have.
+    Limit,
     /// The source was deleted.
     SourceDeleted,
     /// The server stops.
@@ -40,6 +42,10 @@ impl End {
             Self::TenancyChanged => (
                 "tenancy_changed",
                 "what a source says of whose its rows are has changed; ask again with Last-Event-ID",
+            ),
+            Self::Limit => (
+                "limit",
+                "as many of the missed rows were sent as an answer may have; ask again with Last-Event-ID for the others",
             ),
             Self::SourceDeleted => ("source_deleted", "the source was deleted"),
             Self::Shutdown => ("shutdown", "the server stops; ask again with Last-Event-ID"),

@@ -19,7 +19,7 @@ use super::following::{Following, Membership, Seat};
 use super::position::{LastSeen, Position};
 use super::reach::Reach;
 use super::ring::{Cursor, Read};
-use crate::execution::QueryRequest;
+use crate::execution::{QueryRequest, answer_rows};
 use crate::tokens::Access;
 
 /// How often it is checked that the caller may still follow.
@@ -63,6 +63,8 @@ pub struct Follower {
     pub(super) after: Position,
     /// How many stored rows are looked at at once.
     pub(super) reach: Reach,
+    /// How many more rows it may read by itself before it is at new rows again: as many as an answer may have.
+    pub(super) rows_left: usize,
     /// Whether it was told that stored rows may be missing, since it left the feed.
     pub(super) gap_told: bool,
     /// None while it reads rows by itself that are not in the ring any more.
@@ -90,6 +92,7 @@ impl Follower {
         let following = Arc::clone(&seat.following);
         let Begin { feed, after, queue } = begin;
         let now = Instant::now();
+        let rows_left = answer_rows(&asked.request);
         Self {
             changes: membership.hub.ring.changes(),
             stopping: following.stopping.subscribe(),
@@ -103,6 +106,7 @@ impl Follower {
             queue,
             after,
             reach: Reach::default(),
+            rows_left,
             gap_told: false,
             cursor: None,
             ended: false,
@@ -146,7 +150,9 @@ impl Follower {
                 continue;
             };
             let read = ring.read(&mut cursor);
-            self.cursor = Some(cursor);
+            if self.cursor.replace(cursor).is_none() {
+                self.rows_left = answer_rows(&self.request);
+            }
             self.after = cursor.after;
             match read {
                 Read::Missed(rows) => {

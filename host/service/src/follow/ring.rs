@@ -125,6 +125,10 @@ impl Batch {
         self.events.len() + self.rows.len() * ROW_BYTES
     }
 
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The place of the last row.
     pub(super) fn last(&self) -> Option<Position> {
         self.rows.last().map(|(position, _)| *position)
