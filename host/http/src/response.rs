@@ -1,17 +1,23 @@
 //! Encoded answers as HTTP responses.
 
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::vec::IntoIter;
 
 use axum::body::{Body, HttpBody};
-use axum::http::{HeaderValue, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
+use http_body_util::StreamBody;
 use tidegate_model::number;
 use tidegate_service::answer::{Encoded, Outgoing, Streamed, TenantMemory};
 
 use crate::note_headers;
+
+/// The header, or the trailer of a streamed answer, that says that the rows were cut at their limit.
+const TRUNCATED: &str = "x-result-truncated";
 
 /// Says that the bytes of a response are counted where they are made, or are the same for all who ask. It is an
 /// extension, for middleware that counts all others.
@@ -35,8 +41,17 @@ pub(crate) fn whole(outgoing: Outgoing) -> Response<Body> {
 
 /// The response of an answer whose rows are sent while they are read.
 pub(crate) fn respond_streamed(streamed: Streamed) -> Response<Body> {
-    let Streamed { content_type, metadata, memory, lines } = streamed;
-    let mut response = with_body(Body::from_stream(lines), content_type, false, memory);
+    let Streamed { content_type, metadata, memory, lines, truncated } = streamed;
+    let trailer = futures::stream::iter(std::iter::from_fn(move || {
+        truncated.swap(false, Ordering::Relaxed).then(|| {
+            let mut trailers = HeaderMap::new();
+            trailers.insert(TRUNCATED, HeaderValue::from_static("true"));
+            Ok(Frame::trailers(trailers))
+        })
+    }));
+    let frames = lines.map_ok(Frame::data).chain(trailer);
+    let mut response = with_body(Body::new(StreamBody::new(frames)), content_type, false, memory);
+    response.headers_mut().insert(header::TRAILER, HeaderValue::from_static(TRUNCATED));
     if let Some(metadata) = metadata {
         note_headers::write(&metadata.notes, response.headers_mut());
     }
@@ -52,7 +67,7 @@ fn with_body(body: Body, content_type: &'static str, truncated: bool, memory: Te
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
     if truncated {
-        headers.insert("x-result-truncated", HeaderValue::from_static("true"));
+        headers.insert(TRUNCATED, HeaderValue::from_static("true"));
     }
     response
 }

@@ -254,7 +254,22 @@ fn the_caps_hold_in_every_format() {
     assert_eq!(cells(good(sql(&server, "csv", many)).text()).len(), 1_001);
     assert_eq!(arrow(&good(sql(&server, "arrow", many))).num_rows(), 1_000);
     let cut = good(sql(&server, "ndjson", many));
-    assert_eq!((lines(&cut).len(), cut.header("x-result-truncated")), (1_000, None));
+    assert_eq!(cut.header("trailer").as_deref(), Some("x-result-truncated"));
+    let mut rows = lines(&cut);
+    assert_eq!(rows.pop(), Some(json!({"truncated": {"rows": 1_000}})));
+    assert_eq!(rows.len(), 1_000);
+    for (query, is_cut) in [(many.to_owned(), true), (format!("{many} limit 1000"), false)] {
+        let mut answer = open(&server, &query, "te: trailers\r\nconnection: close\r\n");
+        let mut text = String::new();
+        answer.read_to_string(&mut text).unwrap();
+        assert_eq!(
+            text.ends_with("\r\n0\r\nx-result-truncated: true\r\n\r\n"),
+            is_cut,
+            "{:?}",
+            text.get(text.len() - 80..)
+        );
+        assert_eq!(text.contains("{\"truncated\""), is_cut);
+    }
     for large in [
         "select event_message from postgres_logs",
         "select repeat(event_message, 1000) as m from postgres_logs limit 5",

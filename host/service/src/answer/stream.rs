@@ -2,17 +2,20 @@
 //!
 //! The HTTP status is sent with the first rows, so that most failures still get their own status. A later failure is
 //! written as a last line, `{"error": {...}}`. Then the body is aborted, so that a client that checks only the transfer
-//! sees that the answer is incomplete. The work ends with the body: when its time is over, or when the caller
+//! sees that the answer is incomplete. An answer that is cut at the limit of rows ends with the line
+//! `{"truncated": {"rows": ...}}`. The work ends with the body: when its time is over, or when the caller
 //! disconnects.
 
 use std::future::Future;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
+use serde_json::json;
 use tidegate_model::{Code, Failure};
 use tidegate_runtime::{Answer, Body};
 use tokio::sync::{mpsc, oneshot};
@@ -45,11 +48,13 @@ pub struct Streamed {
     pub memory: TenantMemory,
     /// The body. After a failure, it ends with a line that gives the reason, and then an error that aborts it.
     pub lines: BoxStream<'static, io::Result<Bytes>>,
+    /// Whether the rows were cut at their limit. Known when the lines have ended.
+    pub truncated: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Streamed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { content_type, metadata, memory: _, lines: _ } = self;
+        let Self { content_type, metadata, memory: _, lines: _, truncated: _ } = self;
         f.debug_struct("Streamed")
             .field("content_type", content_type)
             .field("metadata", metadata)
@@ -87,33 +92,38 @@ pub(crate) async fn stream(
         let _ = end.send(done);
     };
     let task = compute.start_work(InTurn::new(place, work.boxed()))?;
-    let mut source = Source { parts, ended: Some(ended), deadline, limit, options, _task: task, _guard: guard };
+    let truncated = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&truncated);
+    let mut source =
+        Source { parts, ended: Some(ended), truncated: told, deadline, limit, options, _task: task, _guard: guard };
     let first = source.next().await.transpose()?;
     let state = State::Rows(first, source);
     let lines = futures::stream::unfold(state, State::step);
     // The work sets the metadata before it sends the first rows.
     let metadata = metadata.get().cloned();
-    Ok(Streamed { content_type: options.format.content_type(), metadata, memory, lines: lines.boxed() })
+    Ok(Streamed { content_type: options.format.content_type(), metadata, memory, lines: lines.boxed(), truncated })
 }
 
+/// Sends the rows, and returns whether they were cut at their limit.
 async fn produce(
     made: impl Future<Output = Result<Answer, Failure>>,
     tell: Arc<OnceLock<AnswerMetadata>>,
     options: EncodingOptions,
     memory: TenantMemory,
     sender: mpsc::Sender<Bytes>,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let gone = |_| Failure::new(Code::Internal, "the caller hung up");
     let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
     let _ = tell.set(AnswerMetadata::new(max_age, saw_time, notes, options.redact));
     let mut rows = match body {
         Body::Rows(rows) => rows,
         Body::Document(text) => {
-            let (body, _) = document::encode(&text, options)?;
+            let (body, truncated) = document::encode(&text, options)?;
             let held = memory.take(body.len()).await?;
-            return sender.send(piece(body, held)).await.map_err(gone);
+            sender.send(piece(body, held)).await.map_err(gone)?;
+            return Ok(truncated);
         }
-        Body::Empty => return Ok(()),
+        Body::Empty => return Ok(false),
     };
     let mut writer = rows::Writer::new(&rows, options)?;
     let mut begun = false;
@@ -132,14 +142,15 @@ async fn produce(
             tokio::task::yield_now().await;
         }
     }
-    Ok(())
+    Ok(writer.is_full())
 }
 
 /// The caller's side of a streamed request.
 struct Source<G> {
     parts: mpsc::Receiver<Bytes>,
     /// The result of the work, sent after its last part.
-    ended: Option<oneshot::Receiver<Result<(), Failure>>>,
+    ended: Option<oneshot::Receiver<Result<bool, Failure>>>,
+    truncated: Arc<AtomicBool>,
     deadline: Instant,
     limit: Duration,
     options: EncodingOptions,
@@ -155,7 +166,11 @@ impl<G> Source<G> {
                 return Some(Ok(part));
             }
             match self.ended.take()?.await {
-                Ok(Ok(())) => None,
+                Ok(Ok(false)) => None,
+                Ok(Ok(true)) => {
+                    self.truncated.store(true, Ordering::Relaxed);
+                    Some(Ok(format!("{}\n", json!({"truncated": {"rows": self.options.rows}})).into()))
+                }
                 Ok(Err(failure)) => Some(Err(failure)),
                 Err(_) => Some(Err(lost("the work on a streamed answer broke off"))),
             }
