@@ -25,6 +25,53 @@ fn column(sql: &str) -> Value {
     Value::Array(values.collect())
 }
 
+/// Frames that are empty by their bounds, and one frame written in several ways.
+#[test]
+fn odd_frames_are_frames() {
+    for (call, expected) in [
+        ("sum(n) over (order by n rows between 1 preceding and 2 preceding)", json!([null, null, null, null, null])),
+        ("count(*) over (order by n rows between 2 following and 1 following)", json!([0, 0, 0, 0, 0])),
+        ("count(n) over (order by n range between 1 preceding and 1.5 preceding)", json!([0, 0, 0, 0, 0])),
+        (
+            "countif(n > 1) over (partition by k order by n rows between 1 preceding and 2 preceding)",
+            json!([0, 0, 0, 0, 0]),
+        ),
+        (
+            "first_value(s) over (order by n, s rows between 3 following and 1 following)",
+            json!([null, null, null, null, null]),
+        ),
+        (
+            "nth_value(n, 1) over (order by n rows between 1 preceding and 2 preceding)",
+            json!([null, null, null, null, null]),
+        ),
+        (
+            "coalesce(sum(n) over (order by n rows between 1 preceding and 2 preceding), -1)",
+            json!([-1, -1, -1, -1, -1]),
+        ),
+        ("sum(n) over (order by k, n, s rows between 1 preceding and 1 preceding)", json!([null, 1, 2, null, 2])),
+        ("sum(n) over (range between unbounded preceding and unbounded following)", json!([10, 10, 10, 10, 10])),
+        (
+            "sum(n) over () + sum(n) over (range between unbounded preceding and unbounded following)",
+            json!([20, 20, 20, 20, 20]),
+        ),
+        ("sum(n) over (order by n) - sum(n) over (order by n range unbounded preceding)", json!([0, 0, 0, 0, null])),
+        (
+            "sum(n) over (order by n) - sum(n) over (order by n range between unbounded preceding and current row)",
+            json!([0, 0, 0, 0, null]),
+        ),
+        (
+            "sum(n) over (order by n rows 1 preceding) - sum(n) over (order by n rows between 1 preceding and current row)",
+            json!([0, 0, 0, 0, 0]),
+        ),
+    ] {
+        assert_eq!(
+            column(&format!("select k, n, s, {call} as v from t order by k, n nulls last, s")),
+            expected,
+            "{call}"
+        );
+    }
+}
+
 #[test]
 fn window_functions_mean_what_bigquery_means() {
     for (call, expected) in [

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{AggregateUDF, Expr, WindowFunctionDefinition, cast};
+use datafusion::logical_expr::{AggregateUDF, Expr, WindowFunctionDefinition, cast, lit};
 use sqlparser::ast::{
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, NamedWindowDefinition,
     NullTreatment, WindowType,
@@ -27,6 +27,7 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 use self::spec::Over;
 use self::table::WindowCall;
@@ -63,11 +64,18 @@ impl Resolver<'_> {
             function.fun = WindowFunctionDefinition::AggregateUDF(watched(udaf, whole));
         }
         let params = &mut function.params;
+        if over.empty {
+            match aggregate {
+                // The aggregate of no rows.
+                Some(_) => params.filter = Some(Box::new(lit(false))),
+                None => return Typed::null().convert(&ty, Conversion::implicit(at)),
+            }
+        }
         if params.distinct && over.framed {
             return Err(invalid(format!("{name}(DISTINCT ...) OVER takes no ORDER BY and no frame"), at));
         }
         let growing_only = aggregate.is_some_and(|function| function.frames != Frames::All);
-        if growing_only && !over.frame.start_bound.is_unbounded() {
+        if growing_only && !over.empty && !over.frame.start_bound.is_unbounded() {
             let what = format!("{name} over a frame that does not start at UNBOUNDED PRECEDING");
             return Err(unsupported(what, None, at));
         }

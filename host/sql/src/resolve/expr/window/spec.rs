@@ -27,6 +27,9 @@ pub(super) struct Over {
     pub(super) partition_by: Vec<Expr>,
     pub(super) order_by: Vec<SortExpr>,
     pub(super) frame: WindowFrame,
+    /// Whether the frame has no row by its bounds, such as `ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING`. Then it is not
+    /// `frame`, which is the whole partition: the engine fails for such bounds.
+    pub(super) empty: bool,
     /// Whether the text gives the frame.
     pub(super) framed: bool,
 }
@@ -73,14 +76,17 @@ impl Resolver<'_> {
         cx.windows = windows;
         let (partition_by, order_by, ty) = resolved?;
         let frame = match spec.frame {
-            None => WindowFrame::new((!order_by.is_empty()).then_some(false)),
+            None => Some(WindowFrame::new((!order_by.is_empty()).then_some(false))),
             Some(frame) => self.frame(frame, &order_by, &ty, at, cx)?,
         };
+        let empty = frame.is_none();
+        let frame = frame.unwrap_or_else(|| WindowFrame::new(None));
         let frame = if by_peers { in_groups(frame) } else { frame };
         let framed = spec.frame.is_some();
-        Ok(Over { partition_by, order_by, frame, framed })
+        Ok(Over { partition_by, order_by, frame, empty, framed })
     }
 
+    /// The frame; `None` if it is empty by its bounds.
     fn frame(
         &mut self,
         frame: &AstFrame,
@@ -88,13 +94,13 @@ impl Resolver<'_> {
         key: &Type,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
-    ) -> Result<WindowFrame> {
+    ) -> Result<Option<WindowFrame>> {
         let units = match frame.units {
             AstUnits::Rows => WindowFrameUnits::Rows,
             AstUnits::Range => WindowFrameUnits::Range,
             AstUnits::Groups => return Err(unsupported("a frame of GROUPS", Some("there are ROWS and RANGE"), at)),
         };
-        let mut bound = |bound: &AstBound| -> Result<(i8, Option<ScalarValue>)> {
+        let mut bound = |bound: &AstBound| -> Result<(i8, Option<String>)> {
             let (side, distance) = match bound {
                 AstBound::CurrentRow => return Ok((0, None)),
                 AstBound::Preceding(distance) => (-1, distance),
@@ -112,31 +118,49 @@ impl Resolver<'_> {
                     "RANGE with a distance needs one numeric ORDER BY key; for times, write UNIX_SECONDS(...)";
                 return Err(invalid(message, at));
             }
-            let scalar = match units {
-                WindowFrameUnits::Rows => ScalarValue::UInt64(number.parse().ok()),
-                // Converted to the type of the key by the engine.
-                _ => ScalarValue::Utf8(Some(number)),
-            };
-            Ok((side, Some(scalar)))
+            Ok((side, Some(number)))
         };
         let (start, from) = bound(&frame.start_bound)?;
         let (end, to) = frame.end_bound.as_ref().map_or(Ok((0, None)), &mut bound)?;
         if start > end || start == 2 || end == -2 {
             return Err(invalid("the frame ends before it starts", at));
         }
-        if units == WindowFrameUnits::Range && order_by.is_empty() && (start, end) != (-2, 2) {
-            return Err(invalid("a frame of RANGE needs an ORDER BY", at));
+        // The same frame is the same value, however it is written: the engine computes equal calls once, and fails for two
+        // that differ in a value that their names do not show.
+        match (units, start, end) {
+            (_, -2, 2) => return Ok(Some(WindowFrame::new(None))),
+            (WindowFrameUnits::Range, ..) if order_by.is_empty() => {
+                return Err(invalid("a frame of RANGE needs an ORDER BY", at));
+            }
+            (WindowFrameUnits::Range, -2, 0) => return Ok(Some(WindowFrame::new(Some(false)))),
+            _ => {}
         }
-        let null = || match units {
-            WindowFrameUnits::Rows => ScalarValue::UInt64(None),
-            _ => ScalarValue::Null,
+        if let (Some(from), Some(to)) = (&from, &to)
+            && start == end
+            && if start < 0 { is_less(from, to) } else { is_less(to, from) }
+        {
+            return Ok(None);
+        }
+        let scalar = |distance: Option<String>| match (units, distance) {
+            (WindowFrameUnits::Rows, distance) => ScalarValue::UInt64(distance.and_then(|number| number.parse().ok())),
+            // Converted to the type of the key by the engine.
+            (_, Some(number)) => ScalarValue::Utf8(Some(number)),
+            (_, None) => ScalarValue::Null,
         };
-        let engine = |side: i8, distance: Option<ScalarValue>| match side {
+        let engine = |side: i8, distance: Option<String>| match side {
             0 => WindowFrameBound::CurrentRow,
-            side if side < 0 => WindowFrameBound::Preceding(distance.unwrap_or_else(null)),
-            _ => WindowFrameBound::Following(distance.unwrap_or_else(null)),
+            side if side < 0 => WindowFrameBound::Preceding(scalar(distance)),
+            _ => WindowFrameBound::Following(scalar(distance)),
         };
-        Ok(WindowFrame::new_bounds(units, engine(start, from), engine(end, to)))
+        Ok(Some(WindowFrame::new_bounds(units, engine(start, from), engine(end, to))))
+    }
+}
+
+/// Whether a number is less than another one; both are not negative.
+fn is_less(number: &str, other: &str) -> bool {
+    match (number.parse::<u64>(), other.parse::<u64>()) {
+        (Ok(number), Ok(other)) => number < other,
+        _ => number.parse::<f64>().unwrap_or(f64::NAN) < other.parse::<f64>().unwrap_or(f64::NAN),
     }
 }
 
