@@ -49,10 +49,11 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use sqlparser::ast::Query;
 use tidegate_functions::context::planning::within_budget;
 use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory, check_planning};
-use tidegate_model::{Failure, TextLimits};
+use tidegate_model::{Code, Failure, TextLimits, nearest};
 
 use crate::catalog::Binding;
 use crate::fail::{Planning, Result};
+use crate::piece_names::PieceNames;
 use crate::resolve::{self, Output, ResolvedStatement};
 use crate::saved_query::SavedQuery;
 use crate::text;
@@ -152,6 +153,26 @@ impl Engine {
     pub fn plan(&self, sql: &str, binding: Binding<'_>) -> Result<Plan> {
         let query = text::parse(sql, &self.text)?;
         check_planning()?;
+        self.plan_query(&query, binding)
+    }
+
+    /// The same for a text that a caller sends: each of its parameters is in the arguments or among `optional`, those that
+    /// may be left out.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`]; [`Code::InvalidParameter`] for another parameter, which would be NULL without a word.
+    pub fn plan_sent(&self, sql: &str, binding: Binding<'_>, optional: &[String]) -> Result<Plan> {
+        let query = text::parse(sql, &self.text)?;
+        check_planning()?;
+        let known = || binding.arguments.keys().chain(optional).map(String::as_str);
+        let used = PieceNames::within(&query).parameters;
+        let is_known = |name: &str| known().any(|known| known.eq_ignore_ascii_case(name));
+        // A name with another @ is that of a system variable, which resolving refuses.
+        if let Some(name) = used.iter().find(|name| !name.starts_with('@') && !name.is_empty() && !is_known(name)) {
+            let hint = nearest(name, known()).map_or(String::new(), |near| format!("; did you mean @{near}?"));
+            let message = format!("the query uses @{name}, which was not sent: send it as {name}=VALUE{hint}");
+            return Err(Failure::new(Code::InvalidParameter, message).about(name));
+        }
         self.plan_query(&query, binding)
     }
 
