@@ -11,7 +11,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::error::{DataFusionError, Result};
 use serde_json::Value;
-use tidegate_model::REST_FIELD;
+use tidegate_model::{REST_FIELD, UNLIKE_FIELD, tenant_number};
 
 use crate::kernel::{Fallibility, Kernel};
 
@@ -20,9 +20,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::arrays("tenant_value", 2, DataType::Utf8View, |arguments, _| values(arguments))
         .with_fallibility(Fallibility::Infallible),
 ];
-
-/// From here on floats may stand for several whole numbers.
-const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// What was found in a part of a row.
 #[derive(Debug, PartialEq)]
@@ -54,9 +51,11 @@ fn values(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     // The names are a literal: the same for all rows.
     let names = if texts.is_empty() || texts.is_null(0) { None } else { serde_json::from_str(texts.value(0)).ok() };
     let names: Vec<String> = names.unwrap_or_default();
+    // Names below a text are those in the JSON of fields without a column.
+    let of_row = if *base.data_type() == DataType::Utf8View && !names.is_empty() { hidden } else { stored };
     let mut out = StringViewBuilder::with_capacity(base.len());
     for row in 0..base.len() {
-        match stored(base, row, &names) {
+        match of_row(base, row, &names) {
             Found::One(value) => out.append_value(value),
             Found::Nothing | Found::Nobody => out.append_null(),
         }
@@ -73,8 +72,13 @@ fn stored(at: &ArrayRef, row: usize, names: &[String]) -> Found {
         (DataType::Struct(_), Some((name, rest))) => {
             let record = at.as_struct();
             let own = record.column_by_name(name).map_or(Found::Nothing, |field| stored(field, row, rest));
-            let kept = record.column_by_name(REST_FIELD).map_or(Found::Nothing, |kept| stored(kept, row, names));
+            let kept = record.column_by_name(REST_FIELD).map_or(Found::Nothing, |kept| hidden(kept, row, names));
             own.and(kept)
+        }
+        // In the place of a record, its JSON; else the record itself, which is no value.
+        (DataType::Struct(_), None) => {
+            let unlike = at.as_struct().column_by_name(UNLIKE_FIELD).filter(|unlike| unlike.is_valid(row));
+            unlike.map_or(Found::Nobody, |unlike| hidden(unlike, row, names))
         }
         (DataType::List(_), Some(_)) => {
             let items = at.as_list::<i32>().value(row);
@@ -83,13 +87,21 @@ fn stored(at: &ArrayRef, row: usize, names: &[String]) -> Found {
         (DataType::Utf8View, None) => Found::One(at.as_string_view().value(row).to_owned()),
         (DataType::Int64, None) => Found::One(at.as_primitive::<Int64Type>().value(row).to_string()),
         (DataType::Boolean, None) => Found::One(at.as_boolean().value(row).to_string()),
-        (DataType::Float64, None) => number(at.as_primitive::<Float64Type>().value(row)),
-        (DataType::Utf8View, Some(_)) => match serde_json::from_str(at.as_string_view().value(row)) {
-            Ok(json) => kept(&json, names),
-            // A text that is no JSON stands in the place of a record.
-            Err(_) => Found::Nothing,
-        },
+        (DataType::Float64, None) => {
+            tenant_number(at.as_primitive::<Float64Type>().value(row)).map_or(Found::Nobody, Found::One)
+        }
+        // A text stands in the place of a record.
+        (DataType::Utf8View, Some(_)) => Found::Nothing,
         _ => Found::Nobody,
+    }
+}
+
+/// The value below what a hidden field keeps as JSON.
+fn hidden(at: &ArrayRef, row: usize, names: &[String]) -> Found {
+    match at.as_string_view_opt().filter(|_| at.is_valid(row)).map(|texts| serde_json::from_str(texts.value(row))) {
+        None => Found::Nothing,
+        Some(Ok(json)) => kept(&json, names),
+        Some(Err(_)) => Found::Nobody,
     }
 }
 
@@ -105,19 +117,11 @@ fn kept(at: &Value, names: &[String]) -> Found {
         (Value::String(text), None) => Found::One(text.clone()),
         (Value::Bool(flag), None) => Found::One(flag.to_string()),
         (Value::Number(number), None) if number.is_i64() || number.is_u64() => Found::One(number.to_string()),
-        (Value::Number(number), None) => number.as_f64().map_or(Found::Nobody, self::number),
+        (Value::Number(number), None) => {
+            tenant_number(number.as_f64().unwrap_or(f64::NAN)).map_or(Found::Nobody, Found::One)
+        }
         (Value::Object(_) | Value::Array(_), None) => Found::Nobody,
     }
-}
-
-/// A float by its JSON text; a whole one as the integer that it may have been.
-fn number(value: f64) -> Found {
-    if value.fract() != 0.0 || value.abs() >= MOST_WHOLE {
-        return serde_json::Number::from_f64(value).map_or(Found::Nobody, |number| Found::One(number.to_string()));
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
-    let number = value as i64;
-    Found::One(number.to_string())
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub use parameter::{Arguments, Format, MOMENTS, MOST_PARAMETERS, Parameter, pars
 pub use sender_policy::{NotForSender, SenderPolicy, TenantValue};
 pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, quoted, size};
-pub use tenancy::{Audience, KeyPath, NotOfTenant, RowPolicy, SourceTenancy};
+pub use tenancy::{Audience, KeyPath, NotOfTenant, RowPolicy, SourceTenancy, tenant_number};
 pub use text_condition::{TextCondition, indexed_text};
 pub use value::{Kind, Value};
 

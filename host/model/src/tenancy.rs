@@ -90,6 +90,19 @@ impl fmt::Display for KeyPath {
     }
 }
 
+/// A float that stands at the path of a tenant key, as the text of a tenant: its JSON text, and a whole one as the integer
+/// that it may have been. `None` for what is no number of JSON.
+pub fn tenant_number(float: f64) -> Option<String> {
+    /// From here on floats may stand for several whole numbers.
+    const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
+    if float.fract() != 0.0 || float.abs() >= MOST_WHOLE {
+        return serde_json::Number::from_f64(float).map(|number| number.to_string());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+    let number = float as i64;
+    Some(number.to_string())
+}
+
 /// What a source says of its rows: `"shared"`, or its tenant keys as `{"project": "metadata.project"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "TenancyText", into = "TenancyText")]

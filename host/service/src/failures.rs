@@ -108,7 +108,8 @@ fn not_of_tenant(why: &NotOfTenant) -> Failure {
         NotOfTenant::LacksKey(name) => format!("does not have the tenant key {name}"),
     };
     let message = format!(
-        "the access token is held to the rows of a tenant, and the query reads a source that {what}; whoever manages the          source declares it: PATCH /api/sources/NAME {{\"tenant\": {{\"KEY\": \"path.to.field\"}}}}, or \"shared\" for \
+        "the access token is held to the rows of a tenant, and the query reads a source that {what}; whoever manages the \
+         source declares it: PATCH /api/sources/NAME {{\"tenant\": {{\"KEY\": \"path.to.field\"}}}}, or \"shared\" for \
          rows that all tenants may read"
     );
     Failure::new(Code::Forbidden, message)

@@ -83,5 +83,6 @@ mod tables;
 #[path = "../../../host/sql/tests/property/tape.rs"]
 mod tape;
 mod tenancy;
+mod tenancy_kinds;
 mod tls;
 mod tokens;

@@ -3,7 +3,7 @@
 
 use axum::http::HeaderMap;
 use sha2::{Digest, Sha256};
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Audience, Code, Failure};
 use tidegate_service::Identity;
 use tidegate_store::RequestKey;
 
@@ -15,11 +15,16 @@ const LONGEST: usize = 255;
 pub(super) struct Name([u8; 32]);
 
 impl Name {
-    /// Reads the name from this header of a request. It is valid for the token that sent it; other tokens may use the same name.
+    /// Reads the name from this header of a request. It is valid for the token that sent it, and for the tenant whose logs it sends;
+    /// others may use the same name.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`] for a header that is not a valid name, or that is sent twice.
-    pub(super) fn of(headers: &HeaderMap, header: &str, sender: &Identity) -> Result<Option<Self>, Failure> {
+    pub(super) fn of(
+        headers: &HeaderMap,
+        header: &str,
+        (sender, audience): (&Identity, &Audience),
+    ) -> Result<Option<Self>, Failure> {
         let mut named = headers.get_all(header).iter();
         let Some(name) = named.next() else { return Ok(None) };
         let name = name.as_bytes();
@@ -30,7 +35,13 @@ impl Name {
             );
             return Err(Failure::new(Code::InvalidParameter, message).about(header));
         }
-        Ok(Some(Self(Sha256::new().chain_update(sender).chain_update(name).finalize().into())))
+        let mut hash = Sha256::new().chain_update(sender).chain_update(name);
+        // A subject of an issuer may send logs of another tenant with each of its tokens.
+        for text in audience.pins().iter().flat_map(|(key, value)| [key, value]) {
+            hash.update(text.len().to_le_bytes());
+            hash.update(text);
+        }
+        Ok(Some(Self(hash.finalize().into())))
     }
 
     /// The key of the request: its name, and the hash of its body.
@@ -53,7 +64,9 @@ mod tests {
         for name in names {
             headers.append(HEADER, HeaderValue::from_str(name).unwrap());
         }
-        Name::of(&headers, HEADER, sender).map(|name| name.map(|Name(name)| name)).map_err(|failure| failure.code)
+        Name::of(&headers, HEADER, (sender, &Audience::All))
+            .map(|name| name.map(|Name(name)| name))
+            .map_err(|failure| failure.code)
     }
 
     #[test]
@@ -64,6 +77,15 @@ mod tests {
         assert_eq!(of(&["a"], &A), of(&["a"], &A));
         assert_ne!(of(&["a"], &A), of(&["b"], &A));
         assert_ne!(of(&["a"], &A), of(&["a"], &[2; 32]));
+        let of_tenant = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.append(HEADER, HeaderValue::from_static("a"));
+            let audience = Audience::of_pins([("project".to_owned(), value.to_owned())].into());
+            Name::of(&headers, HEADER, (&A, &audience)).map(|name| name.map(|Name(name)| name)).unwrap()
+        };
+        assert_eq!(of_tenant("p"), of_tenant("p"));
+        assert_ne!(of_tenant("p"), of_tenant("q"));
+        assert_ne!(Ok(of_tenant("p")), of(&["a"], &A));
         for bad in [&["" as &str][..], &["a b"], &["a", "a"], &["\u{e9}"], &[&format!("{long}x")]] {
             assert_eq!(of(bad, &A), Err(Code::InvalidParameter), "{bad:?}");
         }

@@ -70,7 +70,7 @@ async fn take(
         default.as_ref().map_err(Failure::clone)?;
     }
     let undeclared = door.check(head)?;
-    let name = Name::of(&head.headers, door.request_name(), &sender.access.identity)?;
+    let name = Name::of(&head.headers, door.request_name(), (&sender.access.identity, &sender.access.audience()))?;
     let limit = service.options.ingest.max_body;
     let memory = app.bodies.of(sender.access.share());
     let received = body::read(&memory, &head.headers, body, limit, undeclared).await?;

@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Fields, SchemaRef};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::{Expr, lit};
-use tidegate_model::{KeyPath, REST_FIELD, RowPolicy};
+use tidegate_model::{KeyPath, REST_FIELD, RowPolicy, UNLIKE_FIELD};
 
 use crate::typing::kernel;
 
@@ -44,6 +44,8 @@ fn at(base: Expr, ty: &DataType, names: &[String], value: &str) -> Expr {
             None if field_of(fields, REST_FIELD).is_some() => in_values(get_field(base, REST_FIELD), names, value),
             None => lit(false),
         },
+        // Where a record came first, a text is beside it.
+        (DataType::Struct(fields), None) if field_of(fields, UNLIKE_FIELD).is_some() => in_values(base, names, value),
         (DataType::Utf8View, None) => base.eq(lit(ScalarValue::Utf8View(Some(value.to_owned())))),
         (DataType::Int64, None) => match value.parse::<i64>() {
             Ok(number) if number.to_string() == value => base.eq(lit(number)),
@@ -54,9 +56,10 @@ fn at(base: Expr, ty: &DataType, names: &[String], value: &str) -> Expr {
             "false" => base.eq(lit(false)),
             _ => lit(false),
         },
-        // Lists of records, and texts that are the JSON of records; numbers that may be fractions.
-        (DataType::List(_) | DataType::Utf8View, Some(_)) | (DataType::Float64, None) => in_values(base, names, value),
-        // A list of values, a record or a time is no tenant.
+        // Lists of records; numbers that may be fractions.
+        (DataType::List(_), Some(_)) | (DataType::Float64, None) => in_values(base, names, value),
+        // A list of values, a record or a time is no tenant. Nor is what stands below a text: where a text came first, records
+        // are kept as JSON in the same column, and a text that looks like it would choose its tenant.
         _ => lit(false),
     }
 }

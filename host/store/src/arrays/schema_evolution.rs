@@ -2,7 +2,8 @@
 //!
 //! Batches and segments keep the columns that their rows had. What readers see is wider: more fields in a record, a
 //! list where a record was, floats where integers were, text where a path is mixed or UUIDs are packed. Each conversion
-//! only adds; no value is lost or shortened. Values that rows keep in their overflow are inserted afterwards ([`crate::overflow::patch`]).
+//! only adds; no value is lost or shortened. One goes the other way: a tenant reads the whole numbers that it sent as such,
+//! though others sent fractions, whose rows it does not read. Values that rows keep in their overflow are inserted afterwards ([`crate::overflow::patch`]).
 
 use std::sync::Arc;
 
@@ -37,6 +38,9 @@ pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         (DataType::Utf8View, to) if *to == PACKED => pack(array.as_string_view()),
         (_, DataType::Utf8View) => to_text(array),
         (DataType::Int64, DataType::Float64) => Ok(cast(array, to)?),
+        (DataType::Float64, DataType::Int64) => {
+            Ok(Arc::new(array.as_primitive::<Float64Type>().unary_opt::<_, Int64Type>(whole)))
+        }
         (DataType::Struct(_), DataType::Struct(wanted)) => {
             let record = array.as_struct();
             let children = wanted
@@ -56,6 +60,14 @@ pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         (from, to) => exec_err!("a column of type {from} cannot be read as {to}"),
     }
+}
+
+/// A float as the integer that it is; `None` for any other.
+fn whole(float: f64) -> Option<i64> {
+    // The bounds are floats: 2^63 itself is too large.
+    let fits = float.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float);
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and within bounds")]
+    fits.then_some(float as i64)
 }
 
 /// Records to lists of one record. A row without a record becomes NULL and gets no element.

@@ -23,7 +23,7 @@ use datafusion::{
     physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction, expressions::Column},
     physical_plan::{ExecutionPlan, empty::EmptyExec},
 };
-use tidegate_model::TextCondition;
+use tidegate_model::{KeyPath, SourceTenancy, TextCondition};
 
 use crate::{
     field_names::{PLACE, TIMESTAMP},
@@ -41,7 +41,7 @@ use crate::{
         source_union::SourceUnion,
         trigram_reader::TextSearch,
     },
-    schema::tenant_path::TenantPath,
+    schema::{json_pointer::push_pointer, tenant_path::TenantPath},
     source::Snapshot,
     source_info::SourceInfo,
 };
@@ -79,7 +79,7 @@ impl SourceTable {
     /// have the types that the tenant's own values give.
     pub(crate) fn held_to(self, tenant: Option<&str>) -> SourceTable {
         let snapshot = match tenant {
-            Some(tenant) => self.snapshot.of_tenant(tenant),
+            Some(tenant) => self.snapshot.of_tenant(tenant, &key_pointers(self.info.tenant.as_ref())),
             None => self.snapshot,
         };
         SourceTable { snapshot, is_held: true, ..self }
@@ -101,6 +101,18 @@ impl SourceTable {
     pub(crate) fn of_rows(info: Arc<SourceInfo>, snapshot: Snapshot, rows: TableRows) -> SourceTable {
         SourceTable { info, snapshot, texts: None, rows, is_held: false }
     }
+}
+
+/// The pointers of the tenant keys of a source.
+fn key_pointers(tenancy: Option<&SourceTenancy>) -> Vec<String> {
+    let Some(SourceTenancy::Keyed(keys)) = tenancy else { return Vec::new() };
+    let pointer = |path: &KeyPath| {
+        path.names().iter().fold(String::new(), |mut pointer, name| {
+            push_pointer(&mut pointer, name);
+            pointer
+        })
+    };
+    keys.values().map(pointer).collect()
 }
 
 /// A table of a source for one scan of a statement. `schema` is the schema of the table, without fields of its records

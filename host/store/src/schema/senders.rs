@@ -153,6 +153,13 @@ fn kind_at_mut<'f>(fields: &'f mut Fields, pointer: &str) -> Option<&'f mut Kind
     }
 }
 
+/// Whether one of two pointers is the other one, or leads to it.
+fn is_on_one_path(one: &str, other: &str) -> bool {
+    let leads =
+        |from: &str, to: &str| to.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    leads(one, other) || leads(other, one)
+}
+
 /// The first key of a pointer, and the pointer behind it.
 fn split(pointer: &str) -> Option<(String, &str)> {
     let steps = pointer.strip_prefix('/')?;
@@ -161,10 +168,16 @@ fn split(pointer: &str) -> Option<(String, &str)> {
 }
 
 impl Senders {
-    /// Makes the fields of a source those that a tenant reads. Returns whether that changes any.
-    pub(crate) fn hide_others(&self, tenant: &str, fields: &mut Fields) -> bool {
+    /// Makes the fields of a source those that a tenant reads; `keys` are the pointers of the source's tenant keys. Returns
+    /// whether that changes any.
+    ///
+    /// The fields at, above and below a key stay as they are. By them it is decided whose a row is, of all rows: a value
+    /// of another kind that was left out of sight would make a row of several tenants one of this tenant's.
+    pub(crate) fn hide_others(&self, tenant: &str, keys: &[String], fields: &mut Fields) -> bool {
         let others = |all: &ByPath| {
-            let paths = all.iter().filter(|(_, senders)| !senders.contains(tenant));
+            let paths = all.iter().filter(|(pointer, senders)| {
+                !senders.contains(tenant) && !keys.iter().any(|key| is_on_one_path(key, pointer))
+            });
             paths.map(|(pointer, _)| pointer.clone()).collect::<Vec<_>>()
         };
         let (unlike, fractions) = (others(&self.unlike), others(&self.fractions));

@@ -82,13 +82,13 @@ impl Shape {
         Ok(())
     }
 
-    /// The schema as a tenant reads it; `None` if that is this one.
-    pub(crate) fn of_tenant(&self, tenant: &str) -> Option<Shape> {
+    /// The schema as a tenant reads it of a source with tenant keys at these pointers; `None` if that is this one.
+    pub(crate) fn of_tenant(&self, tenant: &str, keys: &[String]) -> Option<Shape> {
         if self.senders.is_empty() {
             return None;
         }
         let mut fields = self.fields.clone();
-        let changes = self.senders.hide_others(tenant, &mut fields);
+        let changes = self.senders.hide_others(tenant, keys, &mut fields);
         changes.then(|| Shape { fields, senders: self.senders.clone() })
     }
 

@@ -1,5 +1,7 @@
 //! Whose an event is: the value at the path of the source's tenant key, as readers of the tenant look at it.
 
+use tidegate_model::tenant_number;
+
 use crate::{
     ingest::tape::{Item, View},
     schema::senders::Sender,
@@ -34,7 +36,11 @@ fn found(at: Item<'_>, names: &[String]) -> Found {
         (_, Some(_)) => Found::Nothing,
         (View::Text(text), None) => Found::One(text.to_owned()),
         (View::Bool(flag), None) => Found::One(flag.to_string()),
-        (View::Int(_) | View::Huge(_) | View::Float(_), None) => Found::One(at.to_value().to_string()),
+        (View::Int(int), None) => Found::One(int.to_string()),
+        // Integers beyond 64 bits are stored as floats.
+        (View::Huge(_) | View::Float(_), None) => {
+            at.to_value().as_f64().and_then(tenant_number).map_or(Found::Nobody, Found::One)
+        }
         (View::Array(_) | View::Object(_), None) => Found::Nobody,
     }
 }

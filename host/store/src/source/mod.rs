@@ -147,8 +147,8 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// The same with the types that a tenant reads, by its value of the source's first tenant key.
-    pub(crate) fn of_tenant(self, tenant: &str) -> Snapshot {
-        match self.shape.of_tenant(tenant) {
+    pub(crate) fn of_tenant(self, tenant: &str, keys: &[String]) -> Snapshot {
+        match self.shape.of_tenant(tenant, keys) {
             Some(shape) => Snapshot { schema: shape.schema(), shape: Arc::new(shape), ..self },
             None => self,
         }
