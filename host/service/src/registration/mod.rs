@@ -78,20 +78,19 @@ impl Registrar {
     /// # Errors
     /// As [`Registrar::register_query`].
     pub async fn save_component(&self, component: &[u8], request: SaveRequest<'_>) -> Result<Saved, Failure> {
-        let (mut made, mut supposed_widened) = (Vec::new(), None);
-        if request.make_sources {
+        let (mut made, makes) = (Vec::new(), request.make_sources);
+        if makes {
+            // Before anything is made, with the sources as they would be.
+            let supposed = self.admitted(component, &request).await?;
+            self.check_name(supposed.manifest.name.as_str(), request.id, request.from)?;
             if request.refuse_wider {
-                // Before anything is made: with the sources as they would be.
-                let supposed = self.admitted(component, &request).await?;
                 supposed.widened.refuse()?;
-                self.check_name(supposed.manifest.name.as_str(), request.id, request.from)?;
-                supposed_widened = Some(supposed.widened);
             }
-            made = self.create_missing_sources(&inspect(component)?.manifest, &request.known).await?;
+            made = self.create_missing_sources(&supposed.manifest, &request.known).await?;
         }
         let request = SaveRequest { make_sources: false, ..request };
         let admitted = self.admitted(component, &request).await?;
-        if request.refuse_wider && supposed_widened.is_none() {
+        if request.refuse_wider && !makes {
             admitted.widened.refuse()?;
         }
         let widened = admitted.widened.clone();
