@@ -82,7 +82,7 @@ fn pinned(tenant: Map<String, Value>, now: i64) -> Result<BTreeMap<String, Strin
         return Err(wrong("as pins nothing; write e.g. {\"project\": \"abc\"}, or leave it out".to_owned()));
     }
     let token = NewToken { pinned, ..NewToken::new("query") };
-    token.validate(now).map_err(|failure| wrong(failure.message))?;
+    token.validate(now).map_err(|failure| wrong(format!("as: {}", failure.message)))?;
     Ok(token.pinned)
 }
 

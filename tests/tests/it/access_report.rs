@@ -145,10 +145,14 @@ fn a_changed_tenant_key_changes_the_report_and_the_answer_together() {
     let told = does(&server, &["source", "tenant", "members", "project=project"]);
     assert!(told.contains("members: tenant keys project=project"), "{told}");
     assert!(
-        told.contains("1 token reads more than before: members through team.list, was refused, now project = own"),
+        told.contains("1 token reads more than before: app.users through team.list, members through team.list; each was refused, now project = own"),
         "{told}"
     );
-    assert!(server.log().contains("members through team.list, was refused, now project = own"), "{}", server.log());
+    assert!(
+        server.log().contains("members through team.list; each was refused, now project = own"),
+        "{}",
+        server.log()
+    );
     assert_eq!(reads(&report(&server, &id), "team.list", "(body)")[1], r#"members | project = 'abc' | ["id"]"#);
     assert_eq!(ask(&server, &token, "team.list", &[]).rows().len(), 2);
     let shared = server.manage("PATCH", &format!("/api/sources/{APP}"), &json!({"tenant": "shared", "widens": true}));
