@@ -22,10 +22,10 @@ pub(super) fn of_token(report: &Value) -> Vec<String> {
 
 /// The report of all who read: classes of tokens, rules of issuers, alerts.
 pub(super) fn of_all(report: &Value) -> Vec<String> {
-    let parts: [(&str, fn(&Value) -> Vec<String>); 3] =
-        [("classes", of_class), ("rules", of_rule), ("alerts", of_alert)];
-    let lines: Vec<String> =
-        parts.into_iter().flat_map(|(name, lines)| list(report, name).iter().flat_map(lines)).collect();
+    let classes = list(report, "classes").iter().flat_map(of_class);
+    let rules = list(report, "rules").iter().flat_map(of_rule);
+    let alerts = list(report, "alerts").iter().flat_map(of_alert);
+    let lines: Vec<String> = classes.chain(rules).chain(alerts).collect();
     if lines.is_empty() { vec!["nobody reads that".to_owned()] } else { lines }
 }
 
