@@ -158,7 +158,7 @@ fn a_changed_tenant_key_changes_the_report_and_the_answer_together() {
     let shared = server.manage("PATCH", &format!("/api/sources/{APP}"), &json!({"tenant": "shared", "widens": true}));
     let told = shared.body["warnings"].to_string();
     assert!(
-        told.contains("1 token reads more than before: app.users through users, was project = own, now ALL (shared)"),
+        told.contains("app.users through team.list, app.users through users; each was project = own, now ALL (shared)"),
         "{told}"
     );
     assert_eq!(reads(&report(&server, &id), "users", "u")[0], r#"app.users | ALL (shared) | ["id","mail"]"#);
