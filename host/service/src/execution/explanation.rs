@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_model::{Audience, Code, Failure};
+use tidegate_model::{Code, Failure};
 use tidegate_runtime::Statement;
 use tidegate_sql::{Binding, Reads, Stop};
 use tidegate_store::{ScanOutline, TableOutline};
@@ -80,7 +80,7 @@ fn rows<'n>(
     sources: impl Iterator<Item = &'n str>,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let audience = &statements.request.audience;
-    if *audience == Audience::All {
+    if audience.pins().is_empty() {
         return Ok(BTreeMap::new());
     }
     let found = sources.filter_map(|name| statements.store.source(name));
