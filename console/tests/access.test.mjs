@@ -5,11 +5,13 @@ import { load } from "./modules.mjs";
 
 describe("who reads what", () => {
   let table;
+  let readers;
   let tenant;
   before(async () => {
     globalThis.location ??= { hash: "#/explore", origin: "http://127.0.0.1", pathname: "/console" };
     globalThis.addEventListener ??= () => undefined;
     table = await load("/src/access/AccessTable.tsx");
+    readers = await load("/src/access/SourceReaders.tsx");
     tenant = await load("/src/sources/tenant.ts");
   });
 
@@ -28,6 +30,21 @@ describe("who reads what", () => {
       ["own", "project = 'abc'", "id", false],
       ["own", "ALL", "(counted only)", false],
     ]);
+  });
+
+  test("rules and alerts are readers, and those come first that are refused something", () => {
+    const endpoint = (rows, access) => ({ endpoint: "own", refused: null, tables: [{ table: "(body)", kind: "body", read_by: "query", parameters: [], failed: null, sources: [{ source: "app", rows, access, shared: false, reason: null, by_policy: [], columns: ["id"] }] }] });
+    const told = readers.readersOf({
+      classes: [{ scopes: "query", pinned: ["project"], limits: {}, tokens: 2, private: false, writes: { all: false, sources: [] }, endpoints: [endpoint("project = own", "bound")] }],
+      rules: [{ rule: "main/1", scopes: "query", pinned: { team: "/team" }, limits: {}, private: false, writes: { all: false, sources: [] }, endpoints: [endpoint("REFUSED", "refused")] }],
+      alerts: [{ alert: "many", endpoint: "own", receiver: "https://hooks.example.com", tenant: {}, paused: false, endpoints: [endpoint("ALL", "all")] }],
+    });
+    assert.deepEqual(told.map((one) => one.title), [
+      "Tokens of the rule main/1: query, pinned: team",
+      "2 tokens: query, pinned: project",
+      "Alert many of own, to https://hooks.example.com",
+    ]);
+    assert.ok(told[2].hint.includes("the rows of all"));
   });
 
   test("tenant keys are typed as a line", () => {

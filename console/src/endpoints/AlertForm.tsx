@@ -17,7 +17,7 @@ function fieldsOf(alert: Shown | null): AlertFields {
   return { name, description, every_minutes, condition, url, parameters, again_after_minutes, notify_resolved, paused };
 }
 
-export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoint: string; info: EndpointInfo | undefined; alert: Shown | null; onClose: () => void; onSaved: (made: Made | null) => void }) {
+export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoint: string; info: EndpointInfo | undefined; alert: Shown | null; onClose: () => void; onSaved: (saved: Shown | Made) => void }) {
   const [fields, setFields] = useState<AlertFields>(() => fieldsOf(alert));
   const [error, setError] = useState<string | null>(null);
   const { busy, act } = useAction();
@@ -33,7 +33,7 @@ export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoin
     event.preventDefault();
     const path = `/api/endpoints/${segment(endpoint)}/alerts`;
     setError(null);
-    const save = (): Promise<Made | null> => alert === null ? json<Made>(path, { method: "POST", body: fields }) : json<Shown>(`${path}/${segment(alert.name)}`, { method: "PATCH", body: fields }).then(() => null);
+    const save = (): Promise<Shown | Made> => (alert === null ? json<Made>(path, { method: "POST", body: fields }) : json<Shown>(`${path}/${segment(alert.name)}`, { method: "PATCH", body: fields }));
     act(save, onSaved, (failure) => setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure)));
   };
   return (

@@ -27,6 +27,7 @@ export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: 
   const { value, error, reload } = useLoaded((signal) => json<Shown[]>(`/api/endpoints/${segment(endpoint)}/alerts`, { signal }), [endpoint], 3000);
   const [editing, setEditing] = useState<Shown | "new" | null>(null);
   const [secret, setSecret] = useState<string | null>(null);
+  const [warnings, setWarnings] = useState<string[]>([]);
   // A form that is open stays so: what is told here is of another alert, or comes late.
   const changed = (): void => {
     reload();
@@ -40,6 +41,7 @@ export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: 
         <button type="button" class="primary" onClick={() => setEditing("new")}>{T.alerts.create}</button>
       </div>
       {error && <Alert message={error} />}
+      {warnings.length > 0 && <Alert kind="warning" message={warnings.join("\n")} />}
       {value?.length === 0 && <Empty title={T.alerts.none}>{T.alerts.noneHint}</Empty>}
       {value?.map((one) => <One key={one.name} endpoint={endpoint} alert={one} onEdit={() => setEditing(one)} onChanged={changed} onSecret={setSecret} />)}
       {editing && (
@@ -48,10 +50,11 @@ export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: 
           info={info}
           alert={editing === "new" ? null : editing}
           onClose={() => setEditing(null)}
-          onSaved={(made) => {
+          onSaved={(saved) => {
             setEditing(null);
             changed();
-            if (made) setSecret(made.secret);
+            setWarnings(saved.warnings ?? []);
+            if ("secret" in saved) setSecret(saved.secret);
           }}
         />
       )}

@@ -1,6 +1,6 @@
 // One source: how much it holds, its fields, how long it keeps rows, and how to send to it.
 import { useRef, useState } from "preact/hooks";
-import { json, messageOf, segment, type Schemas } from "../api/client";
+import { Failure, json, messageOf, segment, type Schemas } from "../api/client";
 import { SourceReaders } from "../access/SourceReaders";
 import { address, go } from "../route";
 import { ago, bytes, count, time } from "../result/format";
@@ -111,16 +111,28 @@ function Fields({ path }: { path: string }) {
   );
 }
 
+/** What a change would open, and how it is made all the same. */
+interface Widening {
+  told: string[];
+  again: () => void;
+}
+
 function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source: SourceRecord) => void }) {
   const [name, setName] = useState(source.name);
   const [days, setDays] = useState(source.retention_days === null || source.retention_days === undefined ? "" : String(source.retention_days));
   const [tenant, setTenant] = useState(tenantText(source.tenant));
   const [message, setMessage] = useState<{ text: string; kind: "done" | "error" | "warning" } | null>(null);
   const [removing, setRemoving] = useState(false);
+  // A change that opens rows, with what the server says of it: it is made once somebody has read that.
+  const [widening, setWidening] = useState<Widening | null>(null);
   const { busy, act } = useAction();
   const fail = (failure: unknown): void => setMessage({ text: messageOf(failure), kind: "error" });
-  const save = (event: Event): void => {
-    event.preventDefault();
+  const refused = (again: () => void) => (failure: unknown): void => {
+    const opens = failure instanceof Failure && failure.code === "conflict";
+    setWidening(opens ? { told: failure.errors.map((one) => one.message), again } : null);
+    if (!opens) fail(failure);
+  };
+  const save = (widens: boolean): void => {
     const body: Schemas["SourceFields"] = { name, retention_days: days === "" ? null : Number(days) };
     // What somebody else has set meanwhile is left alone, unless this field was changed.
     if (tenant !== tenantText(source.tenant)) {
@@ -131,27 +143,29 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
       }
       body.tenant = parsed.tenant;
     }
+    if (widens) body.widens = true;
     act(
       () => json<SourceRecord>(`/api/sources/${source.id}`, { method: "PUT", body }),
       (saved) => {
+        setWidening(null);
         const wider = saved.warnings ?? [];
         setMessage(wider.length > 0 ? { text: [T.sources.settingsSaved, ...wider].join("\n"), kind: "warning" } : { text: T.sources.settingsSaved, kind: "done" });
         onSaved(saved);
       },
-      fail,
+      refused(() => save(true)),
     );
   };
-  const remove = (): void =>
+  const remove = (widens: boolean): void =>
     act(
-      () => json(`/api/sources/${source.id}`, { method: "DELETE" }),
+      () => json(`/api/sources/${source.id}${widens ? "?widens=true" : ""}`, { method: "DELETE" }),
       () => go(["sources"]),
       (failure) => {
         setRemoving(false);
-        fail(failure);
+        refused(() => remove(true))(failure);
       },
     );
   return (
-    <form class="card" onSubmit={save}>
+    <form class="card" onSubmit={(event) => { event.preventDefault(); save(false); }}>
       <div class="grid">
         <Field label={T.sources.name} hint={T.sources.renameHint}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
         <Field label={T.sources.keepDays} hint={T.sources.keepHint}>{(id) => <input id={id} type="number" min={0} max={36_500} value={days} onInput={(event) => setDays(event.currentTarget.value)} />}</Field>
@@ -167,8 +181,18 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
         <Dialog title={T.sources.removeTitle(source.name)} onClose={() => setRemoving(false)}>
           <p>{T.sources.removeText(count(source.rows ?? 0))}</p>
           <div class="actions">
-            <button type="button" class="danger" disabled={busy} onClick={remove}>{T.sources.remove}</button>
+            <button type="button" class="danger" disabled={busy} onClick={() => remove(false)}>{T.sources.remove}</button>
             <button type="button" onClick={() => setRemoving(false)}>{T.common.cancel}</button>
+          </div>
+        </Dialog>
+      )}
+      {widening && (
+        <Dialog title={T.sources.widensTitle} onClose={() => setWidening(null)}>
+          <p>{T.sources.widensText}</p>
+          <ul>{widening.told.map((line) => <li key={line}>{line}</li>)}</ul>
+          <div class="actions">
+            <button type="button" class="danger" disabled={busy} onClick={widening.again}>{T.sources.widens}</button>
+            <button type="button" onClick={() => setWidening(null)}>{T.common.cancel}</button>
           </div>
         </Dialog>
       )}

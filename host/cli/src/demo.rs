@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut options = Config::read(&Flags::default(), environment())?.options;
     options.components.compiler = compiler();
-    options.packs = for_start(&arguments.packs)?;
+    (options.packs, options.pack_sources) = for_start(&arguments.packs)?;
     start_logging(&options)?;
     crate::allocator::collect_in_background();
     let temporary = arguments.data_dir.is_none();

@@ -18,6 +18,9 @@ pub(crate) struct Arguments {
     /// A parameter of the endpoint
     #[arg(short = 'p', long = "parameter", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
+    /// Explain it as for a token that pins this: --as project=abc; may be repeated
+    #[arg(long = "as", value_name = "NAME=VALUE")]
+    tenant: Vec<String>,
     /// Print the answer of the server as it is
     #[arg(long)]
     json: bool,
@@ -54,6 +57,16 @@ fn body(arguments: &Arguments) -> Result<Value, String> {
         if let Some(text) = text {
             body.insert(name.to_owned(), text.as_str().into());
         }
+    }
+    let mut tenant = Map::new();
+    for pinned in &arguments.tenant {
+        let (name, value) = pinned.split_once('=').ok_or_else(|| format!("--as {pinned}: write NAME=VALUE"))?;
+        if tenant.insert(name.to_owned(), value.into()).is_some() {
+            return Err(format!("--as {name} is given twice"));
+        }
+    }
+    if !tenant.is_empty() {
+        body.insert("as".to_owned(), tenant.into());
     }
     Ok(body.into())
 }
@@ -93,6 +106,9 @@ fn lines(answer: &Value) -> Vec<String> {
             whole(source, "bytes"),
             whole(source, "memory_rows"),
         ));
+        if let Some(condition) = source.get("of_tenant").and_then(Value::as_str) {
+            lines.push(format!("  of the tenant: {condition}"));
+        }
         let of_source = |scan: &&Value| text(scan, "source") == text(source, "name");
         let mut scans = list(answer, "scans").iter().filter(of_source).flat_map(scan).peekable();
         if scans.peek().is_none() {

@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         return Ok(());
     }
     config.options.components.compiler = compiler();
-    config.options.packs = for_start(&packs)?;
+    (config.options.packs, config.options.pack_sources) = for_start(&packs)?;
     config.options.cluster.build = BUILD.into();
     let options = config.options;
     if let Some(url) = &recover_from {

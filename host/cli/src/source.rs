@@ -29,6 +29,16 @@ enum Command {
         #[command(flatten)]
         server: ServerArguments,
     },
+    /// Delete a source with all its rows; refused while an endpoint reads it
+    Delete {
+        /// The source, by name or id
+        name: String,
+        /// It is meant that tokens read more of other sources after it
+        #[arg(long)]
+        widens: bool,
+        #[command(flatten)]
+        server: ServerArguments,
+    },
     /// Say whose the rows of a source are. A token that pins a key reads those rows only that have its value there
     Tenant {
         /// The source, by name or id
@@ -37,6 +47,9 @@ enum Command {
         /// `none`: nobody says it, and tokens of tenants are refused
         #[arg(required = true, value_name = "KEY=PATH | shared | none")]
         keys: Vec<String>,
+        /// It is meant that tokens read more by that. Without it, the server changes nothing and tells what they would read
+        #[arg(long)]
+        widens: bool,
         #[command(flatten)]
         server: ServerArguments,
     },
@@ -52,7 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             }
             Ok(())
         }
-        Command::Tenant { name, keys, server } => tenant(name, keys, server),
+        Command::Tenant { name, keys, widens, server } => tenant(name, keys, *widens, server),
+        Command::Delete { name, widens, server } => delete(name, *widens, server),
     }
 }
 
@@ -72,15 +86,33 @@ fn list(server: &ServerArguments) -> Outcome {
     Ok(())
 }
 
-fn tenant(name: &str, keys: &[String], server: &ServerArguments) -> Outcome {
-    let sent = json!({"tenant": parsed(keys)?}).to_string();
+fn tenant(name: &str, keys: &[String], widens: bool, server: &ServerArguments) -> Outcome {
+    let mut sent = json!({"tenant": parsed(keys)?});
+    if let (true, Some(fields)) = (widens, sent.as_object_mut()) {
+        fields.insert("widens".to_owned(), true.into());
+    }
+    let sent = sent.to_string();
     let client = Client::new(server, "a private token")?;
-    let source = client.call("PATCH", &path(name), Some(("application/json", sent.as_bytes())))?.json()?;
+    let answer = client.call("PATCH", &path(name), Some(("application/json", sent.as_bytes())));
+    let source = answer.map_err(|error| with_flag(error.to_string()))?.json()?;
     println!("{}", plain(&format!("{}: {}", text(&source, "name"), tenancy(&source)), 2_000));
     for warning in source.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         println!("  warning: {}", plain(warning.as_str().unwrap_or_default(), 2_000));
     }
     Ok(())
+}
+
+fn delete(name: &str, widens: bool, server: &ServerArguments) -> Outcome {
+    let how = if widens { "?widens=true" } else { "" };
+    let client = Client::new(server, "a private token")?;
+    client.call("DELETE", &format!("{}{how}", path(name)), None).map_err(|error| with_flag(error.to_string()))?;
+    println!("{}: deleted, with all its rows", plain(name, 255));
+    Ok(())
+}
+
+/// A refusal, with the flag that says that what it tells is meant.
+fn with_flag(error: String) -> String {
+    if error.contains("set widens to true") { format!("{error}\n  --widens says that this is meant") } else { error }
 }
 
 /// What a source is to say, as it is typed: one word, or keys with paths.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
 use tidegate_model::{Errors, LimitSet};
-use tidegate_service::tokens::{NOTICED, NewToken};
-use tidegate_store::{Catalog, TokenRecord};
+use tidegate_service::tokens::{Access, NOTICED, NewToken};
+use tidegate_store::{Catalog, StoreError, TokenRecord};
 use uuid::Uuid;
 
 use crate::outcome::Outcome;
@@ -87,9 +87,17 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             for warning in new.warnings(&catalog)? {
                 eprintln!("warning: {warning}");
             }
+            let is_first = is_first_of_its_kind(&catalog, &new)?;
             let (token, record) = new.make(&catalog)?;
             eprintln!("Token {} was made. It is shown this once; keep it:", record.id);
             println!("{token}");
+            if is_first {
+                eprintln!(
+                    "No other token has these scopes, names of pinned values and limits. What it reads stands in the log of a \
+                     server that runs on this folder, and is told by: tidegate access {}",
+                    record.id
+                );
+            }
             wait();
         }
         Command::List => {
@@ -107,6 +115,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Whether no token that counts has the rights of one that is about to be made. Private tokens read everything, as is known.
+fn is_first_of_its_kind(catalog: &Catalog, new: &NewToken) -> Result<bool, StoreError> {
+    let own = Access::of_record(&new.record(""));
+    let now = Utc::now().timestamp_micros();
+    let counts = |record: &TokenRecord| record.revoked_at.is_none() && record.expires_at.is_none_or(|end| now < end);
+    let of_its_kind = |record: &TokenRecord| Access::of_record(record).class() == own.class();
+    let tokens = catalog.tokens()?;
+    Ok(!own.is_private() && !tokens.iter().any(|record| counts(record) && of_its_kind(record)))
 }
 
 /// Waits until a server on the same folder has noticed the change. Servers check for changes at short intervals.

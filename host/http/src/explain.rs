@@ -1,5 +1,6 @@
 //! `POST /api/endpoints/{endpoint}/explain`: what a query would read, without running it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -10,6 +11,7 @@ use tidegate_service::ComponentKind;
 use tidegate_service::answer::Format;
 use tidegate_service::execution::{Explanation, code_is_not_explained};
 use tidegate_service::rate::RequestClass;
+use tidegate_service::tokens::NewToken;
 use tidegate_store::{ScanOutline, ScanPlace, SegmentTotals, TableOutline};
 
 use crate::accept::take_format;
@@ -17,7 +19,8 @@ use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
 use crate::notes::note;
-use crate::query::{checked_request, learns_cost, read_parameters};
+use crate::parameters::QueryBody;
+use crate::query::{checked_request, learns_cost, read_body};
 
 /// The most scans that are shown, and bytes of the text of a condition.
 const MOST_SCANS: usize = 200;
@@ -42,7 +45,13 @@ pub(crate) async fn explain(
     let endpoint = service.endpoints.find(&access, &id_or_name).await?;
     // It is no call of the endpoint, so its statistics do not count it.
     note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
-    let mut sent = read_parameters(service, &endpoint, &access, &head, body).await?;
+    let read = |arrived: &QueryBody| arrived.read_with_tenant();
+    let (mut sent, tenant) = read_body(service, &endpoint, &access, (&head, body), read).await?;
+    let pinned = tenant.map(|tenant| pinned(tenant, now)).transpose()?;
+    let access = match &pinned {
+        Some(pinned) => Arc::new(access.as_tenant(endpoint.id, pinned.clone())),
+        None => access,
+    };
     // That of the answer to the query, which nobody gets.
     let _ = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     if sent.adhoc.is_none() {
@@ -54,16 +63,36 @@ pub(crate) async fn explain(
     let redact = endpoint.manifest.settings.redact_pii;
     let checked = checked_request(service, endpoint, access, sent, Format::Json, redact).await?;
     let explanation = Arc::clone(&service.executor).explain(Arc::new(checked), now).await?;
-    Ok(Json(shown(&explanation)))
+    let mut shown = shown(&explanation);
+    if let (Some(pinned), Some(fields)) = (pinned, shown.as_object_mut()) {
+        fields.insert("as".to_owned(), json!(pinned));
+    }
+    Ok(Json(shown))
+}
+
+/// The tenant as which a query is explained: what a token of it pins.
+fn pinned(tenant: Map<String, Value>, now: i64) -> Result<BTreeMap<String, String>, Failure> {
+    let wrong = |message: String| Failure::new(Code::InvalidParameter, message).about("as");
+    let text = |(name, value): (String, Value)| match value {
+        Value::String(text) => Ok((name, text)),
+        _ => Err(wrong(format!("as.{name} is no text: as is an object of pinned names and their values"))),
+    };
+    let pinned: BTreeMap<String, String> = tenant.into_iter().map(text).collect::<Result<_, _>>()?;
+    if pinned.is_empty() {
+        return Err(wrong("as pins nothing; write e.g. {\"project\": \"abc\"}, or leave it out".to_owned()));
+    }
+    let token = NewToken { pinned, ..NewToken::new("query") };
+    token.validate(now).map_err(|failure| wrong(format!("as: {}", failure.message)))?;
+    Ok(token.pinned)
 }
 
 fn shown(explanation: &Explanation) -> Value {
-    let Explanation { tables, sources, scans, workers } = explanation;
+    let Explanation { tables, sources, rows, scans, workers } = explanation;
     let table = |(name, columns): (&String, &_)| json!({"name": name, "columns": columns});
     let left_out = scans.len().saturating_sub(MOST_SCANS);
     let mut shown = json!({
         "tables": tables.iter().map(table).collect::<Vec<_>>(),
-        "sources": sources.iter().map(source).collect::<Vec<_>>(),
+        "sources": sources.iter().map(|own| source(own, rows)).collect::<Vec<_>>(),
         "scans": scans.iter().take(MOST_SCANS).map(scan).collect::<Vec<_>>(),
     });
     if let Some(fields) = shown.as_object_mut() {
@@ -82,10 +111,16 @@ fn totals(SegmentTotals { segments, runs, rows, bytes }: SegmentTotals) -> Map<S
     all.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-fn source(TableOutline { source, segments, memory_rows }: &TableOutline) -> Value {
+fn source(
+    TableOutline { source, segments, memory_rows }: &TableOutline,
+    conditions: &BTreeMap<String, String>,
+) -> Value {
     let mut fields = totals(*segments);
     fields.insert("name".to_owned(), source.as_ref().into());
     fields.insert("memory_rows".to_owned(), (*memory_rows).into());
+    if let Some(condition) = conditions.get(source.as_ref()) {
+        fields.insert("of_tenant".to_owned(), condition.as_str().into());
+    }
     fields.into()
 }
 

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Uri, header};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure, json_fault};
 use tidegate_service::answer::TenantMemory;
 use tidegate_service::execution::{ParameterCollector, SentParameters, texts};
@@ -54,30 +54,55 @@ impl QueryBody {
     /// [`Code::InvalidBody`]; [`Code::TooLarge`] for more parameters than [`tidegate_model::MOST_PARAMETERS`];
     /// [`Code::InvalidParameter`] for one that is given twice with different values.
     pub(crate) fn read(&self) -> Result<SentParameters, Failure> {
-        let mut pairs = ParameterCollector::default();
+        Ok(self.read_without(|_| None::<()>)?.0)
+    }
+
+    /// As [`Self::read`], with the object `as` of a JSON body beside the parameters. A parameter is no object, so one of this
+    /// name is told from it.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub(crate) fn read_with_tenant(&self) -> Result<(SentParameters, Option<Map<String, Value>>), Failure> {
+        self.read_without(|body| match body.get("as") {
+            Some(Value::Object(tenant)) => {
+                let tenant = tenant.clone();
+                body.shift_remove("as");
+                Some(tenant)
+            }
+            _ => None,
+        })
+    }
+
+    /// The parameters, and what is taken out of a JSON body before.
+    fn read_without<T>(
+        &self,
+        take: impl FnOnce(&mut Map<String, Value>) -> Option<T>,
+    ) -> Result<(SentParameters, Option<T>), Failure> {
+        let (mut pairs, mut taken) = (ParameterCollector::default(), None);
         pairs.extend(form_urlencoded::parse(self.uri.query().unwrap_or_default().as_bytes()).into_owned())?;
         if self.body.bytes.is_empty() {
         } else if self.form {
             pairs.extend(form_urlencoded::parse(&self.body.bytes).into_owned())?;
         } else {
-            let object = json_object(&self.body.bytes)?;
+            let mut object = json_object(&self.body.bytes)?;
+            taken = take(&mut object);
             // A GET may carry its ad-hoc query in a body, and nothing else.
             let keep = |name: &str| self.method != Method::GET || matches!(name, "sql" | "lql");
-            pairs.extend(object.into_iter().filter(|(name, _)| keep(name)))?;
+            pairs.extend(texts(object)?.into_iter().filter(|(name, _)| keep(name)))?;
         }
-        Ok(pairs.finish())
+        Ok((pairs.finish(), taken))
     }
 }
 
-/// The parameters of a JSON object.
-fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
+/// The JSON object of a body.
+fn json_object(body: &[u8]) -> Result<Map<String, Value>, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| bad(format!("the body is not valid JSON: {}", json_fault(&error))))?;
-    let Value::Object(object) = value else {
-        return Err(bad("the body must be a JSON object of parameters".to_owned()));
-    };
-    texts(object)
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(bad("the body must be a JSON object of parameters".to_owned())),
+    }
 }
 
 #[cfg(test)]
@@ -85,7 +110,6 @@ fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
 mod tests {
     use std::time::Duration;
 
-    use serde_json::Map;
     use tidegate_model::MOST_PARAMETERS;
     use tidegate_service::Tenant;
     use tidegate_service::answer::AnswerMemory;

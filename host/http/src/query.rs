@@ -129,14 +129,25 @@ pub(crate) async fn read_parameters(
     head: &Parts,
     body: Body,
 ) -> Result<SentParameters, Failure> {
+    read_body(service, endpoint, access, (head, body), |arrived| arrived.read()).await
+}
+
+/// What `read` finds in a request. A large body is read in one of the token's places.
+pub(crate) async fn read_body<T: Send + 'static>(
+    service: &Service,
+    endpoint: &Endpoint,
+    access: &Access,
+    (head, body): (&Parts, Body),
+    read: impl FnOnce(&QueryBody) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
     let (executor, tenant) = (&service.executor, access.tenant());
     let memory = executor.answers().of(tenant);
     let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body, &memory).await?;
     if arrived.is_large() {
         let limit = limits_of(executor.limits(), endpoint, access).wall_clock;
-        executor.run_in_place(tenant, limit, async move { arrived.read() }).await
+        executor.run_in_place(tenant, limit, async move { read(&arrived) }).await
     } else {
-        arrived.read()
+        read(&arrived)
     }
 }
 

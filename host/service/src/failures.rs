@@ -150,6 +150,16 @@ pub fn unknown_source(name: &str, known: &[String]) -> Failure {
     Failure::new(Code::NotFound, with_way_to_create(message)).about(name)
 }
 
+/// The failure for a rule of an issuer that is not in the configuration.
+pub(crate) fn unknown_rule<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> Failure {
+    let hint = match nearest(name, known.clone()) {
+        Some(near) => format!("; did you mean {near}?"),
+        None if known.clone().next().is_none() => "; the configuration has no issuer".to_owned(),
+        None => "; rules are named ISSUER/RULE, as main/1".to_owned(),
+    };
+    Failure::new(Code::NotFound, format!("there is no rule {name}{hint}")).about("rule")
+}
+
 /// A message about a source or a table that does not exist, with how a source is created.
 pub(crate) fn with_way_to_create(mut message: String) -> String {
     message.push_str(if message.ends_with('?') { " " } else { "; " });

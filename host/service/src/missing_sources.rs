@@ -11,12 +11,13 @@ use tidegate_sql::{Binding, SavedQuery, SavedTable, Sources, StoredTable};
 use tidegate_store::Store;
 use uuid::Uuid;
 
+use crate::failures::of_store;
 use crate::gate::Gate;
 use crate::gate::examples::{example_arguments, granted_whole};
-use crate::registration::Registrar;
 use crate::registry::Registry;
 use crate::standard_sources;
-use crate::tables::StoredTables;
+use crate::supposed::Supposed;
+use crate::tables::{StoredTables, new_source};
 
 /// What names of tables mean to an endpoint that is saved together with its sources: what they meant to its version
 /// before (`own`), else what they mean to other endpoints. So a source that was renamed is still read under its old
@@ -36,29 +37,36 @@ pub fn meanings(store: &Store, registry: &Registry, own: &BTreeMap<String, Uuid>
     meanings
 }
 
-impl Registrar {
-    /// Creates the sources that an endpoint's statements name and that do not exist. Returns their names.
-    ///
-    /// No source is created for a name that another endpoint has, or that has a meaning already: those are `known`.
-    /// Other mistakes in the statements are ignored here; the gate reports them.
-    ///
-    /// # Errors
-    /// While the server shuts down.
-    pub async fn create_missing_sources(
-        &self,
-        manifest: &Manifest,
-        known: &BTreeMap<String, Uuid>,
-    ) -> Result<Vec<String>, Failure> {
-        let (gate, manifest, known) = (self.gate.clone(), manifest.clone(), known.clone());
-        // On the compute threads, because plans may be deep.
-        self.compute.run(async move { Ok(create(&gate, &manifest, known)) }).await
+/// Creates the sources that an endpoint's statements name and that do not exist. Returns their names.
+///
+/// No source is created for a name that another endpoint has, or that has a meaning already: those are `known`. Other
+/// mistakes in the statements are ignored here; the gate reports them. For the compute threads, because plans may be deep.
+pub(crate) fn create_missing_sources(gate: &Gate, manifest: &Manifest, known: &BTreeMap<String, Uuid>) -> Vec<String> {
+    let made = each_missing(gate, manifest, known, Missing::Created(BTreeSet::new()));
+    match made {
+        Missing::Created(names) => names.into_iter().collect(),
+        Missing::Supposed(_) => Vec::new(),
     }
 }
 
-fn create(gate: &Gate, manifest: &Manifest, known: BTreeMap<String, Uuid>) -> Vec<String> {
+/// The same sources, as they would be if they were created.
+pub(crate) fn suppose_missing_sources(gate: &Gate, manifest: &Manifest, known: &BTreeMap<String, Uuid>) -> Supposed {
+    match each_missing(gate, manifest, known, Missing::Supposed(Supposed::default())) {
+        Missing::Supposed(supposed) => supposed,
+        Missing::Created(_) => Supposed::default(),
+    }
+}
+
+/// What is done about sources that do not exist, with those that were found.
+enum Missing {
+    Created(BTreeSet<String>),
+    Supposed(Supposed),
+}
+
+fn each_missing(gate: &Gate, manifest: &Manifest, known: &BTreeMap<String, Uuid>, missing: Missing) -> Missing {
     let (store, registry) = (&*gate.store, &*gate.registry);
     let stored = StoredTables::all(store, registry, &Audience::All);
-    let sources = CreatingSources { store, registry, stored, known, made: Mutex::default() };
+    let sources = CreatingSources { store, registry, stored, known, missing: Mutex::new(missing) };
     let (engine, now) = (&gate.engine, gate.clock.now());
     if let Ok(saved) = SavedQuery::parse_within(&manifest.query, &gate.limits.text) {
         let arguments = example_arguments(manifest);
@@ -74,19 +82,18 @@ fn create(gate: &Gate, manifest: &Manifest, known: BTreeMap<String, Uuid>) -> Ve
             standard_sources::names().for_each(|name| drop(sources.table(name)));
         }
     }
-    let made = sources.made.into_inner().unwrap_or_else(PoisonError::into_inner);
-    made.into_iter().collect()
+    sources.missing.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tables as they are stored. A source that is asked for and does not exist is created.
+/// Tables as they are stored. A source that is asked for and does not exist is created, or supposed to be.
 struct CreatingSources<'a> {
     store: &'a Store,
     registry: &'a Registry,
     /// The tables that exist, endpoints included.
     stored: StoredTables<'a>,
     /// What names mean for which no table exists now.
-    known: BTreeMap<String, Uuid>,
-    made: Mutex<BTreeSet<String>>,
+    known: &'a BTreeMap<String, Uuid>,
+    missing: Mutex<Missing>,
 }
 
 impl Sources for CreatingSources<'_> {
@@ -101,9 +108,21 @@ impl Sources for CreatingSources<'_> {
             Some(renamed) => *renamed,
             None => {
                 // A name that no source can have is no table.
-                let Ok(source) = standard_sources::ensure(self.store, name) else { return Ok(None) };
-                self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-                source.id
+                let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+                match &mut *missing {
+                    Missing::Created(names) => {
+                        let Ok(source) = standard_sources::ensure(self.store, name) else { return Ok(None) };
+                        names.insert(name.to_owned());
+                        source.id
+                    }
+                    Missing::Supposed(supposed) => {
+                        if !Store::may_name_source(name) {
+                            return Ok(None);
+                        }
+                        supposed.make(name, standard_sources::tenancy(name));
+                        return Ok(Some(StoredTable::whole(new_source(self.store).map_err(of_store)?)));
+                    }
+                }
             }
         };
         let table = self.store.table_for(id, &Audience::All).ok();

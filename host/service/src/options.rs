@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_model::{Errors, Limits};
+use tidegate_model::{Errors, Limits, SourceTenancy};
 use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_sql::EngineOptions;
 use tidegate_store::StoreOptions;
@@ -61,6 +61,8 @@ pub struct Options {
     pub issuers: Vec<IssuerOptions>,
     /// The endpoints of packs, in the order in which they are saved. An endpoint that reads another comes after it.
     pub packs: Vec<PackEndpoint>,
+    /// What packs declare of sources.
+    pub pack_sources: Vec<PackSource>,
 }
 
 impl Options {
@@ -87,6 +89,7 @@ impl Options {
             cluster: ClusterOptions::default(),
             issuers: Vec::new(),
             packs: Vec::new(),
+            pack_sources: Vec::new(),
         }
     }
 }
@@ -104,6 +107,17 @@ pub struct PackEndpoint {
     pub pack: String,
     /// The component of the endpoint, including its manifest.
     pub component: Vec<u8>,
+}
+
+/// What a pack declares of a source: whose its rows are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackSource {
+    /// The name of the pack.
+    pub pack: String,
+    /// The name of the source.
+    pub name: String,
+    /// Whose its rows are, unless the source says it already.
+    pub tenant: SourceTenancy,
 }
 
 /// Listening address, TLS, logging and connections.

@@ -7,7 +7,7 @@ use tidegate_sql::EngineOptions;
 use tidegate_store::{Ingested, Store, StoreError};
 use tidegate_workers::RemoteWorkers;
 
-use crate::access_report::{AccessReports, ReportPlanner};
+use crate::access_report::{AccessReports, AccessRule, ReportPlanner};
 use crate::admission::Admission;
 use crate::alerts::{self, Alerts};
 use crate::answer::AnswerMemory;
@@ -31,7 +31,7 @@ use crate::registration::Registrar;
 use crate::registry::Registry;
 use crate::settings::named_sources;
 use crate::start_error::StartError;
-use crate::tokens::{NewTokens, Tokens, artefact_key, watch};
+use crate::tokens::{Access, NewTokens, Tokens, artefact_key, watch};
 use crate::{packs, seed};
 
 /// A service, ready to be called.
@@ -114,9 +114,12 @@ impl Service {
         service.registry.fill(service.store.catalog().endpoint_entries()?);
         seed::endpoints(&service.registrar).await?;
         packs::install(&service.registrar, &service.options.packs).await?;
+        packs::declare(&service.registrar, &service.options.pack_sources).await?;
         service.warn_of_refused_events();
         // These tasks end with the service: they hold no more than weak pointers to its parts.
-        tokio::spawn(watch(Arc::downgrade(&service.tokens), Arc::downgrade(&service.store)));
+        let own = Arc::downgrade(&service);
+        let tell = move |new| drop(own.upgrade().map(|service| tokio::spawn(service.tell_of_tokens(new))));
+        tokio::spawn(watch(Arc::downgrade(&service.tokens), Arc::downgrade(&service.store), tell));
         service.issuers.start();
         service.recheck.start();
         let (cache, executor) = (Arc::downgrade(&service.cache), Arc::downgrade(&service.executor));
@@ -174,6 +177,7 @@ impl Service {
             },
             kinds: kinds.clone(),
             tokens: Arc::clone(&tokens),
+            rules: Arc::new(AccessRule::all(&options.issuers)),
             clock,
             limits: options.limits.clone(),
         };
@@ -214,6 +218,17 @@ impl Service {
             compute,
             workers,
         }))
+    }
+
+    /// Writes to the log what tokens read that another process has made, each the first of its kind.
+    async fn tell_of_tokens(self: Arc<Self>, new: Vec<Arc<Access>>) {
+        for access in new {
+            let what = format!("the new access token {}", access.who);
+            match self.compute.run(self.access.clone().of_first_token(access)).await {
+                Ok(widened) => widened.log(&what),
+                Err(failure) => tracing::warn!(%failure, "what {what} reads is not known"),
+            }
+        }
     }
 
     /// Tells the operator of settings with which events are refused: a door or syslog whose source does not exist.

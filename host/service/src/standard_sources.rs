@@ -36,7 +36,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Whose the rows of a source of the platform are; `None` for another source.
-fn tenancy(name: &str) -> Option<SourceTenancy> {
+pub(crate) fn tenancy(name: &str) -> Option<SourceTenancy> {
     let (_, path) = STANDARD.into_iter().chain(OF_PACK).find(|(known, _)| *known == name)?;
     Some(SourceTenancy::Keyed(BTreeMap::from([(KEY.to_owned(), path.parse().ok()?)])))
 }

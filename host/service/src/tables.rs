@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::empty::EmptyTable;
-use tidegate_model::{Audience, Failure, NotOfTenant, RowPolicy};
+use tidegate_model::{Audience, Failure};
 use tidegate_sql::{SavedQuery, SavedTable, Sources, StoredTable};
 use tidegate_store::{AudienceTable, EndpointEntry, Store, StoreError};
 use uuid::Uuid;
@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::failures::of_store;
 use crate::registry::{Endpoint, Registry};
 use crate::save_request::SaveRequest;
+use crate::supposed::{RowsOf, Supposed};
 
 /// The columns of a source that has no log yet.
 const EVERY_SOURCE_HAS: [&str; 3] = ["id", "timestamp", "event_message"];
@@ -45,6 +46,8 @@ pub(crate) struct StoredTables<'a> {
     named: Mutex<BTreeMap<String, Uuid>>,
     /// Where the store's answers are noted, if statements are planned for a report.
     answers: Option<&'a Answers>,
+    /// How sources would be, in plans that never run.
+    supposed: Option<&'a Supposed>,
 }
 
 /// An endpoint that is being saved.
@@ -56,9 +59,6 @@ pub(crate) struct Own<'a> {
     /// What names mean in it, where it is read as a table of another endpoint.
     pub(crate) tables: Option<&'a BTreeMap<String, Uuid>>,
 }
-
-/// Which rows of a source an audience may read, as the store says it: `None` is all of them.
-pub(crate) type RowsOf = Result<Option<RowPolicy>, NotOfTenant>;
 
 /// What the store answered for each source that a statement reads.
 #[derive(Debug, Default)]
@@ -120,6 +120,7 @@ impl<'a> StoredTables<'a> {
             tells_names: true,
             named: Mutex::default(),
             answers: None,
+            supposed: None,
         }
     }
 
@@ -152,6 +153,11 @@ impl<'a> StoredTables<'a> {
         let (known, bound) = (&request.known, request.same_query);
         // Who may save endpoints may read all rows.
         Self { known, bound, own, tells_rows, ..Self::all(store, registry, &Audience::All) }
+    }
+
+    /// The same, as sources would be. For plans that never run.
+    pub(crate) fn supposing(self, supposed: &'a Supposed) -> Self {
+        Self { supposed: Some(supposed).filter(|supposed| !supposed.is_nothing()), ..self }
     }
 
     /// The same without any log: what is wrong with a query over these is wrong whatever logs come in.
@@ -210,13 +216,20 @@ impl<'a> StoredTables<'a> {
 
     /// The source that a name means.
     fn source(&self, name: &str, place: Place<'_>) -> Option<Uuid> {
-        let by_id = |id: Uuid| self.store.has_source(id).then_some(id);
-        let by_name = |name: &str| Some(self.store.source(name).filter(|source| source.name == name)?.id);
+        let made = |id: Uuid| self.supposed.is_some_and(|supposed| supposed.name_of(id).is_some());
+        let by_id = |id: Uuid| (self.store.has_source(id) || made(id)).then_some(id);
+        let by_name = |name: &str| {
+            let there = self.store.source(name).filter(|source| source.name == name);
+            there.map(|source| source.id).or_else(|| self.supposed?.named(name))
+        };
         self.find(name, place, by_id, by_name)
     }
 
     /// The table of a source, with the rows of it that the audience may read.
     fn table_of(&self, id: Uuid) -> Result<AudienceTable, StoreError> {
+        if let Some(supposed) = self.supposed {
+            return self.supposed_table(id, supposed);
+        }
         let answer = self.store.table_for(id, self.audience);
         let Some(answers) = self.answers else { return answer };
         let table = match answer {
@@ -232,6 +245,18 @@ impl<'a> StoredTables<'a> {
         };
         // Of the table, only its columns are needed. What the condition reads is not what the author of the statement reads.
         Ok(AudienceTable { table: Arc::new(EmptyTable::new(table.schema())), policy: None })
+    }
+
+    /// The columns of a source as it would be, and the answer that the store would give.
+    fn supposed_table(&self, id: Uuid, supposed: &Supposed) -> Result<AudienceTable, StoreError> {
+        if let Some(answers) = self.answers {
+            answers.note(id, supposed.rows_of(self.store, id, self.audience));
+        }
+        let table = match supposed.name_of(id) {
+            Some(_) => new_source(self.store)?,
+            None => Arc::new(EmptyTable::new(self.store.table_for(id, &Audience::All)?.table.schema())),
+        };
+        Ok(AudienceTable { table, policy: None })
     }
 
     fn table_at(&self, name: &str, place: Place<'_>) -> Result<Option<StoredTable>, Failure> {
@@ -280,6 +305,14 @@ fn without_logs(table: &Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
     let schema = table.schema();
     let first = EVERY_SOURCE_HAS.iter().filter_map(|name| schema.field_with_name(name).ok().cloned());
     Arc::new(EmptyTable::new(Arc::new(Schema::new(first.collect::<Vec<_>>()))))
+}
+
+/// A source that would be made: it has the columns that all sources have, so those of any other.
+pub(crate) fn new_source(store: &Store) -> Result<Arc<dyn TableProvider>, StoreError> {
+    let other = store.sources().into_iter().next();
+    let other = other.map(|other| store.table_for(other.id, &Audience::All)).transpose()?;
+    Ok(other
+        .map_or_else(|| Arc::new(EmptyTable::new(Arc::new(Schema::empty()))) as _, |other| without_logs(&other.table)))
 }
 
 impl Sources for StoredTables<'_> {

@@ -7,10 +7,10 @@ use tidegate_tests::{Answer, PRIVATE, PUBLIC, Server, binary, folder, now, query
 
 use crate::components::{guest, pack, put};
 
-const APP: &str = "app.users";
+pub(super) const APP: &str = "app.users";
 
 /// A server with a source of two tenants and one that says nothing, and endpoints over them.
-fn scene() -> Server {
+pub(super) fn scene() -> Server {
     let server = Server::start();
     for source in [
         json!({"name": APP, "tenant": {"project": "project"}}),
@@ -29,42 +29,42 @@ fn scene() -> Server {
     server
 }
 
-fn save(server: &Server, name: &str, query: &str, sandboxable: bool) -> Value {
+pub(super) fn save(server: &Server, name: &str, query: &str, sandboxable: bool) -> Value {
     let definition = json!({"name": name, "query": query, "sandboxable": sandboxable});
     let answer = server.manage("POST", "/api/endpoints", &definition);
     assert_eq!(answer.status, 201, "{}", answer.body);
     answer.body
 }
 
-fn make(server: &Server, token: &Value) -> (String, String, Value) {
+pub(super) fn make(server: &Server, token: &Value) -> (String, String, Value) {
     let answer = server.manage("POST", "/api/access-tokens", token);
     assert_eq!(answer.status, 201, "{}", answer.body);
     let text = |name: &str| answer.body[name].as_str().unwrap().to_owned();
     (text("id"), text("token"), answer.body["warnings"].clone())
 }
 
-fn tenant(server: &Server, project: &str) -> (String, String, Value) {
+pub(super) fn tenant(server: &Server, project: &str) -> (String, String, Value) {
     make(server, &json!({"scopes": "query", "pinned": {"project": project}}))
 }
 
-fn ask(server: &Server, token: &str, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
+pub(super) fn ask(server: &Server, token: &str, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
     let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
     server.call("GET", &path, &[("x-api-key", token)], b"")
 }
 
-fn report(server: &Server, id: &str) -> Value {
+pub(super) fn report(server: &Server, id: &str) -> Value {
     let answer = server.manage("GET", &format!("/api/access-tokens/{id}/access"), &Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.body);
     answer.body
 }
 
-fn endpoint<'a>(report: &'a Value, name: &str) -> &'a Value {
+pub(super) fn endpoint<'a>(report: &'a Value, name: &str) -> &'a Value {
     let found = report["endpoints"].as_array().unwrap().iter().find(|endpoint| endpoint["endpoint"] == name);
     found.unwrap_or_else(|| panic!("no {name} in {report}"))
 }
 
 /// What a table of an endpoint reads: source, rows and columns, as one text each.
-fn reads(report: &Value, name: &str, table: &str) -> Vec<String> {
+pub(super) fn reads(report: &Value, name: &str, table: &str) -> Vec<String> {
     let tables = endpoint(report, name)["tables"].as_array().unwrap();
     let table =
         tables.iter().find(|found| found["table"] == table).unwrap_or_else(|| panic!("no {table} in {tables:?}"));
@@ -79,13 +79,13 @@ fn reads(report: &Value, name: &str, table: &str) -> Vec<String> {
     table["sources"].as_array().unwrap().iter().map(text).collect()
 }
 
-fn run(server: &Server, arguments: &[&str]) -> Output {
+pub(super) fn run(server: &Server, arguments: &[&str]) -> Output {
     let mut command = Command::new(binary());
     command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
     command.args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-fn does(server: &Server, arguments: &[&str]) -> String {
+pub(super) fn does(server: &Server, arguments: &[&str]) -> String {
     let out = run(server, arguments);
     assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8(out.stdout).unwrap()
@@ -145,16 +145,20 @@ fn a_changed_tenant_key_changes_the_report_and_the_answer_together() {
     let told = does(&server, &["source", "tenant", "members", "project=project"]);
     assert!(told.contains("members: tenant keys project=project"), "{told}");
     assert!(
-        told.contains("1 token reads more than before: members through team.list, was refused, now project = own"),
+        told.contains("1 token reads more than before: app.users through team.list, members through team.list; each was refused, now project = own"),
         "{told}"
     );
-    assert!(server.log().contains("members through team.list, was refused, now project = own"), "{}", server.log());
+    assert!(
+        server.log().contains("members through team.list; each was refused, now project = own"),
+        "{}",
+        server.log()
+    );
     assert_eq!(reads(&report(&server, &id), "team.list", "(body)")[1], r#"members | project = 'abc' | ["id"]"#);
     assert_eq!(ask(&server, &token, "team.list", &[]).rows().len(), 2);
-    let shared = server.manage("PATCH", &format!("/api/sources/{APP}"), &json!({"tenant": "shared"}));
+    let shared = server.manage("PATCH", &format!("/api/sources/{APP}"), &json!({"tenant": "shared", "widens": true}));
     let told = shared.body["warnings"].to_string();
     assert!(
-        told.contains("1 token reads more than before: app.users through users, was project = own, now ALL (shared)"),
+        told.contains("app.users through team.list, app.users through users; each was project = own, now ALL (shared)"),
         "{told}"
     );
     assert_eq!(reads(&report(&server, &id), "users", "u")[0], r#"app.users | ALL (shared) | ["id","mail"]"#);
@@ -231,10 +235,14 @@ fn a_new_token_says_what_it_reads_unless_another_of_its_kind_does() {
     let server = scene();
     let (_, _, warned) = tenant(&server, "abc");
     let lines: Vec<&str> = warned.as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let own = "the first token of its kind reads project = own: app.users through users, cloudflare.logs.prod through logs.all, ";
+    assert!(lines.iter().any(|line| line.starts_with(own) && line.ends_with(" more")), "{lines:?}");
     assert!(
-        lines.contains(&"1 token reads more than before: app.users through users, was not read, now project = own"),
+        lines.contains(&"the first token of its kind reads ALL (shared): regions through regions.all"),
         "{lines:?}"
     );
+    // Of the sources of the first start, some have the project in another field.
+    assert_eq!(lines.len(), 4, "a line for each kind of rows: {lines:?}");
     assert!(!warned.to_string().contains("team.list"), "it is refused: {lines:?}");
     assert_eq!(tenant(&server, "xyz").2, json!([]));
 }

@@ -8,6 +8,8 @@
     reason = "a failed test may panic"
 )]
 
+mod access_changes;
+mod access_readers;
 mod access_report;
 mod alerts;
 mod api_counts;

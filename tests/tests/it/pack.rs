@@ -249,3 +249,48 @@ fn sources_are_made_only_where_a_request_asks_for_it() {
     let again = put("?make_sources=true");
     assert_eq!((again.status, again.body.get("made_sources"), &again.body["version"]), (200, None, &json!(1)));
 }
+
+/// A pack says whose the rows of its sources are, and never changes what a source says.
+#[test]
+fn a_pack_declares_tenants() {
+    let own = folder();
+    let (pack, data) = (own.path().join("shop"), own.path().join("data"));
+    let path = pack.to_str().unwrap();
+    write(&pack, "orders", "WITH t AS (SELECT t.id FROM `shop.orders` AS t) SELECT id FROM t");
+    write(&pack, "regions", "WITH t AS (SELECT t.id FROM `shop.regions` AS t) SELECT id FROM t");
+    let declares = |path: &str| {
+        let of = |name: &str, tenant: &str| format!("[[source]]\nname = \"{name}\"\ntenant = {tenant}\n");
+        let text = of("shop.orders", &format!("{{ project = \"{path}\" }}")) + &of("shop.regions", "\"shared\"");
+        std::fs::write(pack.join("pack.toml"), text).unwrap();
+    };
+    declares("project");
+    let tenant = |server: &Server, name: &str| {
+        server.manage("GET", &format!("/api/sources/{name}"), &Value::Null).body["tenant"].clone()
+    };
+    let says = |server: &Server, name: &str, tenant: Value| {
+        let body = json!({"tenant": tenant, "widens": true});
+        assert_eq!(server.manage("PATCH", &format!("/api/sources/{name}"), &body).status, 200);
+    };
+    let server = Server::start_in(&data);
+    tidegate(&server, &["pack", "install", path])
+        .succeeded()
+        .has(&["shop.orders says whose its rows are: project=project", "shop.regions says whose its rows are: shared"]);
+    assert_eq!(tenant(&server, "shop.orders"), json!({"project": "project"}));
+    // What is said stays.
+    declares("metadata.project");
+    tidegate(&server, &["pack", "install", path])
+        .succeeded()
+        .has(&["which stays; the pack says project=metadata.project"]);
+    assert_eq!(tenant(&server, "shop.orders"), json!({"project": "project"}));
+    // A start declares once: what is taken back afterwards stays so.
+    says(&server, "shop.orders", Value::Null);
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let server = start_with(&data, &[path]);
+    assert_eq!(tenant(&server, "shop.orders"), json!({"project": "metadata.project"}));
+    says(&server, "shop.orders", Value::Null);
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let server = start_with(&data, &[path]);
+    assert_eq!((tenant(&server, "shop.orders"), tenant(&server, "shop.regions")), (Value::Null, json!("shared")));
+    std::fs::write(pack.join("pack.toml"), "[[source]]\nname = \"x\"\n").unwrap();
+    tidegate(&server, &["pack", "install", path]).failed().has(&["pack.toml", "tenant"]);
+}

@@ -142,7 +142,7 @@ fn what_is_not_declared_is_refused_where_it_is_read() {
     // What is declared holds at once, for answers that were kept, too.
     assert_eq!(server.manage("PATCH", "/api/endpoints/of.plain", &json!({"cache_duration_seconds": 600})).status, 200);
     let declare = |tenant: Value| {
-        let changed = server.manage("PATCH", "/api/sources/plain", &json!({"tenant": tenant}));
+        let changed = server.manage("PATCH", "/api/sources/plain", &json!({"tenant": tenant, "widens": true}));
         assert_eq!(changed.status, 200, "{}", changed.body);
     };
     declare(json!({"project": "project"}));

@@ -479,7 +479,7 @@ fn a_scope_of_an_endpoint_that_is_not_there_is_told() {
     // What the token reads is told, too: `access_report`.
     let of_scopes = |answer: &Answer| {
         let mut warnings = answer.body["warnings"].as_array().unwrap().clone();
-        warnings.retain(|warning| !warning.as_str().unwrap().contains("more than before"));
+        warnings.retain(|warning| !warning.as_str().unwrap().contains("first token of its kind"));
         json!(warnings)
     };
     assert_eq!(of_scopes(&answer), json!(["there is no endpoint log.all so far; did you mean logs.all?"]));

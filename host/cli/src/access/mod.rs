@@ -3,7 +3,6 @@
 mod table;
 
 use clap::{ArgGroup, Args};
-use serde_json::Value;
 
 use crate::client::{Client, ServerArguments, plain, segment};
 use crate::outcome::Outcome;
@@ -12,14 +11,19 @@ use crate::outcome::Outcome;
 const LONGEST_LINE: usize = 4_000;
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("whose").required(true).args(["token", "all"])))]
+#[command(group(ArgGroup::new("whose").required(true).args(["token", "all", "rule"])))]
 pub(crate) struct Arguments {
     /// The token, by its id, as `tidegate token list` shows it; or `current`, the one in TIDEGATE_TOKEN
     #[arg(value_name = "TOKEN-ID")]
     token: Option<String>,
-    /// All tokens: those with the same scopes, names of pinned values and limits are one class
+    /// All who read: tokens by classes, which are those with the same scopes, names of pinned values and limits; rules of
+    /// issuers; alerts
     #[arg(long)]
     all: bool,
+    /// The tokens of an issuer to which this rule applies, as ISSUER/RULE: main/1 is the first rule of main, unless it has a
+    /// name
+    #[arg(long, value_name = "ISSUER/RULE")]
+    rule: Option<String>,
     /// Only what reads this source, by name or id
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
@@ -31,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let Arguments { token, all: _, source, json, server } = arguments;
+    let Arguments { token, all: _, rule, source, json, server } = arguments;
     let is_own = token.as_deref() == Some("current");
     if is_own && source.is_some() {
         return Err(
@@ -43,15 +47,17 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Some(token) => format!("/api/access-tokens/{}/access", segment(token)),
         None => "/api/access".to_owned(),
     };
-    let narrowed = source.as_deref().map_or_else(String::new, |name| format!("?source={}", segment(name)));
-    let report = client.json("GET", &format!("{path}{narrowed}"))?;
+    let narrowed = [("source", source), ("rule", rule)].into_iter();
+    let narrowed: Vec<String> =
+        narrowed.filter_map(|(name, value)| Some(format!("{name}={}", segment(value.as_deref()?)))).collect();
+    let path = if narrowed.is_empty() { path } else { format!("{path}?{}", narrowed.join("&")) };
+    let report = client.json("GET", &path)?;
     if *json {
         println!("{}", serde_json::to_string_pretty(&report)?);
         return Ok(());
     }
-    let lines = match report.get("classes").and_then(Value::as_array) {
-        Some(classes) if classes.is_empty() => vec!["no token reads that".to_owned()],
-        Some(classes) => classes.iter().flat_map(table::of_class).collect(),
+    let lines = match report.get("classes") {
+        Some(_) => table::of_all(&report),
         None => table::of_token(&report),
     };
     for line in lines {

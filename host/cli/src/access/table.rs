@@ -20,15 +20,63 @@ pub(super) fn of_token(report: &Value) -> Vec<String> {
     lines
 }
 
+/// The report of all who read: classes of tokens, rules of issuers, alerts.
+pub(super) fn of_all(report: &Value) -> Vec<String> {
+    let classes = list(report, "classes").iter().flat_map(of_class);
+    let rules = list(report, "rules").iter().flat_map(of_rule);
+    let alerts = list(report, "alerts").iter().flat_map(of_alert);
+    let lines: Vec<String> = classes.chain(rules).chain(alerts).collect();
+    if lines.is_empty() { vec!["nobody reads that".to_owned()] } else { lines }
+}
+
+/// The report of the tokens to which a rule of an issuer applies.
+fn of_rule(rule: &Value) -> Vec<String> {
+    let pinned: Vec<String> = pairs(rule, "pinned").iter().map(|pin| pin.replacen(' ', " from ", 1)).collect();
+    let mut lines = vec![format!(
+        "tokens of the rule {} with the scopes {}{}",
+        text(rule, "rule"),
+        text(rule, "scopes"),
+        listed("; pins ", &pinned)
+    )];
+    lines.extend(limits(rule));
+    lines.extend(about(rule));
+    lines.extend(endpoints(rule));
+    lines.push(String::new());
+    lines
+}
+
+/// The report of an alert.
+fn of_alert(alert: &Value) -> Vec<String> {
+    let paused = if alert.get("paused") == Some(&Value::Bool(true)) { "; paused" } else { "" };
+    let mut lines = vec![format!(
+        "alert {} of {}, to {}{paused}",
+        text(alert, "alert"),
+        text(alert, "endpoint"),
+        text(alert, "receiver")
+    )];
+    let tenant: Vec<String> = pairs(alert, "tenant").iter().map(|pin| pin.replacen(' ', " = ", 1)).collect();
+    lines.push(match tenant.as_slice() {
+        [] => "  asks for no tenant, and reads the rows of all".to_owned(),
+        _ => format!("  asks for {}", tenant.join(", ")),
+    });
+    lines.extend(endpoints(alert));
+    lines.push(String::new());
+    lines
+}
+
+fn limits(report: &Value) -> Option<String> {
+    let limits = pairs(report, "limits");
+    (!limits.is_empty()).then(|| format!("  limits of the token: {}", limits.join(", ")))
+}
+
 /// The report of a class of tokens.
-pub(super) fn of_class(class: &Value) -> Vec<String> {
+fn of_class(class: &Value) -> Vec<String> {
     let tokens = class.get("tokens").and_then(Value::as_u64).unwrap_or_default();
     let pinned: Vec<String> = texts(class, "pinned").map(str::to_owned).collect();
     let who = if tokens == 1 { "token" } else { "tokens" };
     let mut lines =
         vec![format!("{tokens} {who} with the scopes {}{}", text(class, "scopes"), listed("; pins ", &pinned))];
-    let limits = pairs(class, "limits");
-    lines.extend((!limits.is_empty()).then(|| format!("  limits of the token: {}", limits.join(", "))));
+    lines.extend(limits(class));
     lines.extend(about(class));
     lines.extend(endpoints(class));
     lines.push(String::new());
@@ -195,5 +243,27 @@ mod tests {
             "",
         ];
         assert_eq!(of_class(&class), expected);
+        let own = json!({"classes": [], "rules": [], "alerts": []});
+        assert_eq!(of_all(&own), ["nobody reads that"]);
+    }
+
+    #[test]
+    fn rules_and_alerts_are_readers() {
+        let rule = json!({"rule": "main/1", "scopes": "query", "pinned": {"project": "/org/project"}, "limits": {},
+                          "private": false, "writes": {"all": false, "sources": []}, "endpoints": []});
+        let alert = json!({"alert": "many", "endpoint": "own", "receiver": "https://hooks.example.com", "tenant": {"project": "abc"},
+                           "paused": true, "endpoints": []});
+        let all = json!({"classes": [], "rules": [rule], "alerts": [alert]});
+        let expected = [
+            "tokens of the rule main/1 with the scopes query; pins project from /org/project",
+            "  writes nothing",
+            "  reads nothing through endpoints",
+            "",
+            "alert many of own, to https://hooks.example.com; paused",
+            "  asks for project = abc",
+            "  reads nothing through endpoints",
+            "",
+        ];
+        assert_eq!(of_all(&all), expected);
     }
 }

@@ -10,6 +10,7 @@ mod guest_log;
 mod json_diff;
 mod new;
 mod pack;
+mod pack_file;
 pub(crate) mod packs;
 mod pull;
 mod push;

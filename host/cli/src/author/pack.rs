@@ -1,11 +1,12 @@
 //! `tidegate pack`: packs onto a server, endpoint by endpoint, through the server's gate.
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use tidegate_service::workbench::{Scene, TrialError, Workbench};
 
 use super::packs::{Pack, Packed, SHIPPED};
 use super::push::{Saved, save, warn};
-use crate::client::{Client, ServerArguments, plain};
+use crate::client::{Client, ServerArguments, plain, segment};
 use crate::outcome::Outcome;
 use crate::serve::runtime;
 
@@ -74,9 +75,41 @@ fn install(arguments: &Install) -> Outcome {
         }
         warn(&answer);
     }
+    declare(&client, &pack)?;
     println!("{}: {saved} endpoints are on {}", pack.name, client.base());
     if let Some(name) = replaced {
         println!("  what an endpoint was before comes back with: tidegate rollback {name}");
+    }
+    Ok(())
+}
+
+/// Has sources say whose their rows are, where they do not say it yet.
+fn declare(client: &Client, pack: &Pack) -> Outcome {
+    if pack.sources.is_empty() {
+        return Ok(());
+    }
+    let listed = client.json("GET", "/api/sources")?;
+    for (name, tenant) in &pack.sources {
+        let shown = plain(name, 255);
+        let of_name = |source: &&Value| source.get("name").and_then(Value::as_str) == Some(name);
+        let Some(source) = listed.as_array().and_then(|all| all.iter().find(of_name)) else {
+            println!("the source {shown} does not exist, so nothing says whose its rows are; the pack says {tenant}");
+            continue;
+        };
+        match source.get("tenant").filter(|there| !there.is_null()) {
+            Some(there) if *there == json!(tenant) => {}
+            Some(there) => println!(
+                "the source {shown} says {}, which stays; the pack says {tenant}",
+                plain(&there.to_string(), 500)
+            ),
+            None => {
+                let sent = json!({"tenant": tenant}).to_string();
+                let path = format!("/api/sources/{}", segment(name));
+                let answer = client.call("PATCH", &path, Some(("application/json", sent.as_bytes())))?.json()?;
+                println!("the source {shown} says whose its rows are: {tenant}");
+                warn(&answer);
+            }
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Packs: endpoints that belong together and are put on a server together.
 //!
-//! A pack is a folder of endpoint folders and nothing else. Those that this program has inside are the folders of
+//! A pack is a folder of endpoint folders, with a `pack.toml` if it says whose the rows of sources are (`pack_file`). Those that this program has inside are the folders of
 //! `guest-endpoints/packs/`, so that they are there without the source tree; any other is named by its path.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,11 +8,12 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use tidegate_compiler::{Folder, compile_sql, inspect, manifest_of_texts};
-use tidegate_model::{Manifest, nearest};
-use tidegate_service::PackEndpoint;
+use tidegate_model::{Manifest, SourceTenancy, nearest};
+use tidegate_service::{PackEndpoint, PackSource};
 use tidegate_sql::SavedQuery;
 
 use super::build::built;
+use super::pack_file;
 
 /// A pack inside this program.
 pub(super) struct Shipped {
@@ -63,6 +64,8 @@ pub(super) struct Pack {
     pub(super) name: String,
     /// Its endpoints; one that reads another comes after it.
     pub(super) endpoints: Vec<Packed>,
+    /// Whose the rows of sources are, by the name of the source.
+    pub(super) sources: BTreeMap<String, SourceTenancy>,
 }
 
 /// An endpoint of a pack.
@@ -125,7 +128,8 @@ impl Pack {
         }
         let whole = path.canonicalize().map_err(|error| format!("{shown}: {error}"))?;
         let name = whole.file_name().map_or_else(|| shown.to_string(), |name| name.to_string_lossy().into_owned());
-        Self::of(name, endpoints)
+        let sources = pack_file::read(path)?;
+        Ok(Self { sources, ..Self::of(name, endpoints)? })
     }
 
     /// A pack of these endpoints, in the order in which they can be saved.
@@ -149,7 +153,7 @@ impl Pack {
             };
             ordered.extend(left.remove(&next).map(|(_, endpoint)| endpoint));
         }
-        Ok(Self { name, endpoints: ordered })
+        Ok(Self { name, endpoints: ordered, sources: BTreeMap::new() })
     }
 }
 
@@ -167,14 +171,26 @@ fn endpoint_folders(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(folders)
 }
 
-/// The endpoints of packs, for a service that saves them when it starts.
+/// The endpoints of packs and what they say of sources, for a service that saves them when it starts.
 ///
 /// # Errors
-/// As [`Pack::find`]; an endpoint that two of the packs have.
-pub(crate) fn for_start(named: &[String]) -> Result<Vec<PackEndpoint>, Box<dyn Error>> {
+/// As [`Pack::find`]; an endpoint that two of the packs have; a source of which two of them say something else.
+pub(crate) fn for_start(named: &[String]) -> Result<(Vec<PackEndpoint>, Vec<PackSource>), Box<dyn Error>> {
     let (mut all, mut of) = (Vec::new(), BTreeMap::new());
+    let mut declared: Vec<PackSource> = Vec::new();
     for named in named {
-        let Pack { name: pack, endpoints } = Pack::find(named)?;
+        let Pack { name: pack, endpoints, sources } = Pack::find(named)?;
+        for (name, tenant) in sources {
+            match declared.iter().find(|other| other.name == name) {
+                Some(other) if other.tenant == tenant => {}
+                Some(PackSource { pack: other, .. }) => {
+                    return Err(
+                        format!("the packs {other} and {pack} say different things of the source {name}").into()
+                    );
+                }
+                None => declared.push(PackSource { pack: pack.clone(), name, tenant }),
+            }
+        }
         for Packed { manifest, component } in endpoints {
             if let Some(other) = of.insert(manifest.name.to_string(), pack.clone()) {
                 return Err(format!("the packs {other} and {pack} both have the endpoint {}", manifest.name).into());
@@ -182,7 +198,7 @@ pub(crate) fn for_start(named: &[String]) -> Result<Vec<PackEndpoint>, Box<dyn E
             all.push(PackEndpoint { pack: pack.clone(), component });
         }
     }
-    Ok(all)
+    Ok((all, declared))
 }
 
 #[cfg(test)]
@@ -252,7 +268,7 @@ mod tests {
         write(folder.path(), "one", "logs.all", "SELECT 1 AS n");
         let own = folder.path().to_str().unwrap().to_owned();
         assert!(for_start(&["log-viewer".to_owned(), own.clone()]).unwrap_err().to_string().contains("logs.all"));
-        assert_eq!(for_start(&[own]).unwrap().len(), 1);
-        assert!(for_start(&[]).unwrap().is_empty());
+        assert_eq!(for_start(&[own]).unwrap().0.len(), 1);
+        assert!(for_start(&[]).unwrap().0.is_empty());
     }
 }

@@ -22,9 +22,16 @@ use crate::auth::authenticate;
 #[derive(Deserialize)]
 pub(crate) struct Narrowed {
     source: Option<String>,
+    /// Only of `/api/access`: one rule of an issuer.
+    rule: Option<String>,
 }
 
 impl Narrowed {
+    /// The rule that alone is told.
+    fn rule(&self) -> Option<String> {
+        self.rule.clone().filter(|name| !name.is_empty())
+    }
+
     /// The source by which a report is narrowed, with the name that it has now.
     fn source(&self, reports: &AccessReports) -> Result<Option<(Uuid, String)>, Failure> {
         self.source.as_deref().filter(|name| !name.is_empty()).map(|name| reports.source(name)).transpose()
@@ -41,7 +48,8 @@ async fn planned<T: Send + 'static>(
     executor.run_in_place(Tenant::Token(access.identity), executor.limits().wall_clock, work).await
 }
 
-/// `GET /api/access`: what the tokens of each class may do; `?source=` by what reads that source.
+/// `GET /api/access`: what the tokens of each class may do, those of each rule of an issuer, and what alerts read; `?source=`
+/// by what reads that source, `?rule=` of that rule alone.
 pub(crate) async fn all(
     State(app): State<Arc<App>>,
     Query(narrowed): Query<Narrowed>,
@@ -51,19 +59,31 @@ pub(crate) async fn all(
     answer_room::take(&app.service, &access).await?;
     let reports = app.service.access.clone();
     let source = narrowed.source(&reports)?;
-    let (id, name) = source.unzip();
+    let ((id, name), only) = (source.unzip(), narrowed.rule());
     let work = async move {
-        let classes = reports.clone().of_classes(id).await?;
-        let shown = |class| access_view::class(class, reports.writes(&class.class.access), name.as_deref());
-        Ok(classes.iter().map(shown).collect::<Vec<Value>>())
+        let rules = reports.clone().of_rules(only.as_deref(), id).await?;
+        let (classes, alerts) = match only {
+            Some(_) => (Vec::new(), Vec::new()),
+            None => (reports.clone().of_classes(id).await?, reports.clone().of_alerts(id).await?),
+        };
+        let name = name.as_deref();
+        let class = |class| access_view::class(class, reports.writes(&class.class.access), name);
+        let rule = |rule| access_view::rule(rule, reports.writes(&rule.rule.access), name);
+        let alert = |alert| access_view::alert(alert, name);
+        Ok((
+            classes.iter().map(class).collect::<Vec<Value>>(),
+            rules.iter().map(rule).collect::<Vec<Value>>(),
+            alerts.iter().map(alert).collect::<Vec<Value>>(),
+        ))
     };
-    let classes = planned(&app, &access, work).await?;
+    let (classes, rules, alerts) = planned(&app, &access, work).await?;
     // Classes that may not read the source at all say nothing about it. Private tokens read every source.
     let says = |class: &Value| {
         let endpoints = class.get("endpoints").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
         id.is_none() || endpoints || class.get("private") == Some(&Value::Bool(true))
     };
-    found(json!({"classes": classes.into_iter().filter(says).collect::<Vec<_>>()}))
+    let those = |all: Vec<Value>| all.into_iter().filter(says).collect::<Vec<_>>();
+    found(json!({"classes": those(classes), "rules": those(rules), "alerts": alerts}))
 }
 
 /// `GET /api/access-tokens/{id}/access`: what a token may do.
@@ -90,7 +110,7 @@ pub(crate) async fn of_itself(State(app): State<Arc<App>>, headers: HeaderMap) -
     app.limit_rate(RequestClass::Queries, access.identity)?;
     let shown = if access.is_private() { Shown::Token } else { Shown::Itself };
     let of = Arc::clone(&access);
-    found(report(&app, &access, of, shown, &Narrowed { source: None }).await?)
+    found(report(&app, &access, of, shown, &Narrowed { source: None, rule: None }).await?)
 }
 
 async fn report(

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 use tidegate_model::{Failure, NotOfTenant, RowPolicy};
 use tidegate_service::access_report::{
-    AdhocText, ClassAccess, EndpointAccess, Piece, PlannedPiece, PlannedSource, Redaction,
+    AccessRule, AdhocText, AlertAccess, ClassAccess, EndpointAccess, Piece, PlannedPiece, PlannedSource, Redaction,
+    RuleAccess,
 };
 use tidegate_service::tokens::{Access, AccessClass};
 
@@ -46,6 +47,33 @@ pub(super) fn class(of: &ClassAccess, writes: Option<Vec<String>>, source: Optio
         "private": access.is_private(),
         "writes": self::writes(writes),
         "endpoints": self::endpoints(endpoints, Shown::Class, source),
+    })
+}
+
+/// A rule of an issuer with what its tokens may do.
+pub(super) fn rule(of: &RuleAccess, writes: Option<Vec<String>>, source: Option<&str>) -> Value {
+    let RuleAccess { rule: AccessRule { name, pin, access }, endpoints } = of;
+    json!({
+        "rule": name,
+        "scopes": access.scopes(),
+        "pinned": pin,
+        "limits": access.limits,
+        "private": access.is_private(),
+        "writes": self::writes(writes),
+        "endpoints": self::endpoints(endpoints, Shown::Class, source),
+    })
+}
+
+/// An alert with what it reads.
+pub(super) fn alert(of: &AlertAccess, source: Option<&str>) -> Value {
+    let AlertAccess { alert, endpoints } = of;
+    json!({
+        "alert": alert.name,
+        "endpoint": alert.endpoint,
+        "receiver": alert.receiver,
+        "tenant": alert.tenant,
+        "paused": alert.paused,
+        "endpoints": self::endpoints(endpoints, Shown::Token, source),
     })
 }
 

@@ -165,10 +165,11 @@ async fn save(
         from: Some(old.version),
         ..change
     };
-    service.registrar.register_component(&component, saving).await.map_err(on_save)?;
+    let saved = service.registrar.save_component(&component, saving).await.map_err(on_save)?;
     service.alerts.wake();
     let result = service.registry.check_result(id);
-    Ok(result.iter().flat_map(|result| &result.warnings).map(ToString::to_string).collect())
+    let warnings = result.iter().flat_map(|result| &result.warnings).map(ToString::to_string);
+    Ok(warnings.chain(saved.widened.lines()).collect())
 }
 
 /// An alert as it is now, with its last run.

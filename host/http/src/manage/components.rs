@@ -146,18 +146,15 @@ pub(crate) async fn put(
     {
         return found(shown(&app.service, old).await?);
     }
-    let registrar = &app.service.registrar;
-    let mut saving = SaveRequest { refuse_wider, ..received.saving(&access.who) };
-    let mut made = Vec::new();
+    let mut saving = SaveRequest { refuse_wider, make_sources, ..received.saving(&access.who) };
     if make_sources {
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
-        made = registrar.create_missing_sources(&received.manifest, &saving.known).await?;
     }
-    let saved = registrar.save_component(&received.component, saving).await.map_err(on_save)?;
+    let saved = app.service.registrar.save_component(&received.component, saving).await.map_err(on_save)?;
     let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
     let mut shown = saved_and_widened(&app.service, &saved).await?;
-    if let (false, Some(fields)) = (made.is_empty(), shown.as_object_mut()) {
-        fields.insert("made_sources".to_owned(), made.into());
+    if let (false, Some(fields)) = (saved.made.is_empty(), shown.as_object_mut()) {
+        fields.insert("made_sources".to_owned(), saved.made.into());
     }
     Ok((status, Json(shown)))
 }
@@ -171,9 +168,12 @@ pub(crate) async fn check(
     request: Request,
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let refuse_wider = how.refuse_wider()?;
+    let (make_sources, refuse_wider) = (how.make_sources()?, how.refuse_wider()?);
     let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
-    let saving = SaveRequest { refuse_wider, ..received.saving("") };
+    let mut saving = SaveRequest { refuse_wider, make_sources, ..received.saving("") };
+    if make_sources {
+        saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
+    }
     let warnings = app.service.registrar.try_component(&received.component, saving).await.map_err(on_save)?;
     found(json!({
         "name": received.manifest.name,

@@ -28,7 +28,8 @@ impl Saving {
     }
 }
 
-fn flag(name: &str, sent: Option<&str>) -> Result<bool, Failure> {
+/// A flag of the query string.
+pub(super) fn flag(name: &str, sent: Option<&str>) -> Result<bool, Failure> {
     match sent {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),

@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure, SourceTenancy};
-use tidegate_service::access_report::{Compared, Widened};
+use tidegate_service::access_report::{TenancyChange, Widened};
 use tidegate_service::failures::unknown_source;
 use tidegate_service::tokens::Access;
 use tidegate_service::{Service, blocking};
@@ -17,7 +17,7 @@ use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo, Store,
 use uuid::Uuid;
 
 use super::fields::Fields;
-use super::saving::warn;
+use super::saving::{flag, warn};
 use super::{ManageResult, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
@@ -120,12 +120,14 @@ struct Definition {
     retention: Option<Retention>,
     /// Whose its rows are, if that changes; `None` within takes it back.
     tenant: Option<Option<SourceTenancy>>,
+    /// Whether it is meant that tokens read more by that.
+    widens: bool,
 }
 
 impl Definition {
     /// Makes a source as it is defined.
     fn apply(self, store: &Store, id: Uuid) -> Result<(), StoreError> {
-        let Self { name, retention, tenant } = self;
+        let Self { name, retention, tenant, widens: _ } = self;
         if let Some(name) = name {
             store.rename_source(id, &name)?;
         }
@@ -176,10 +178,11 @@ async fn definition(
         retention.max_bytes = bytes.map(|bytes| if bytes == 0 { u64::MAX } else { bytes });
     }
     let tenant = fields.take("tenant", "\"shared\", an object of tenant keys and paths to fields, or null");
+    let widens = fields.flag("widens").unwrap_or_default();
     fields.done()?;
     let tenant = tenant.filter(|tenant| old.is_none_or(|old| old.tenant != *tenant));
     let name = name.filter(|name| old.is_none_or(|old| old.name != *name));
-    Ok(Definition { name, retention: (retention != before).then_some(retention), tenant })
+    Ok(Definition { name, retention: (retention != before).then_some(retention), tenant, widens })
 }
 
 /// `GET /api/sources`.
@@ -200,11 +203,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
     let access = private(&app.service, request.headers())?;
     let definition = definition(&app.service, &access, request, None).await?;
     let (name, tenant) = (definition.name.clone().unwrap_or_default(), definition.tenant.clone().flatten());
-    let before = match tenant {
-        // Nothing reads the source, but what it names as a key may be pinned already.
-        Some(tenant) => Some(before_tenancy(&app.service, None, None, Some(tenant)).await),
-        None => None,
-    };
+    let widened = widened_by(&app.service, &name, TenancyChange::of_new(&name, tenant)).await;
     let id = blocking(&app.service.store, move |store| {
         let id = store.create_source(definition.name.as_deref().unwrap_or_default())?.id;
         Definition { name: None, ..definition }.apply(store, id)?;
@@ -212,68 +211,83 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
     })
     .await?;
     let mut source = shown(&app.service, id).await?;
-    if let Some(before) = before {
-        warn_of_tenancy(&app.service, before, &name, &mut source).await;
-    }
+    tell(&name, &widened, &mut source);
     created(source)
 }
 
-/// `PUT` and `PATCH /api/sources/{id or name}`: changes the name, the retention, or whose the rows are.
+/// `PUT` and `PATCH /api/sources/{id or name}`: changes the name, the retention, or whose the rows are. If the source has said
+/// whose they are, tokens read more only if the request says that this is meant.
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let source = known(&app.service, &id)?;
     let definition = definition(&app.service, &access, request, Some(&source)).await?;
-    let id = source.id;
-    let becomes = definition.tenant.clone();
-    let before = match becomes {
-        Some(becomes) => Some(before_tenancy(&app.service, Some(id), source.tenant.clone(), becomes).await),
-        None => None,
-    };
+    let (id, was) = (source.id, source.tenant.as_ref());
+    let mut widened = Widened::default();
+    if let Some(becomes) = &definition.tenant {
+        let change = TenancyChange::of(id, was, becomes.clone());
+        let loosens = change.loosens();
+        widened = widened_by(&app.service, &source.name, change).await;
+        // What nobody has said so far is no word that is broken.
+        if was.is_some() && !definition.widens && (loosens || widened.is_wider()) {
+            let what = format!("what the source {} says of its tenants would open more of its rows", source.name);
+            return Err(widened.needs_word(&what).into());
+        }
+    }
     blocking(&app.service.store, move |store| definition.apply(store, id)).await?;
     let mut source_shown = shown(&app.service, id).await?;
-    if let Some(before) = before {
-        warn_of_tenancy(&app.service, before, &source.name, &mut source_shown).await;
-    }
+    tell(&source.name, &widened, &mut source_shown);
     found(source_shown)
 }
 
-/// How endpoints stand before a source says something else of its tenants. It does not keep the change from being made.
-async fn before_tenancy(
-    service: &Service,
-    source: Option<Uuid>,
-    was: Option<SourceTenancy>,
-    becomes: Option<SourceTenancy>,
-) -> Result<Compared, Failure> {
-    service.compute.run(service.access.clone().before_tenancy(source, was, becomes)).await
-}
-
-/// Adds what a change of tenant keys has widened to the warnings of its answer.
-async fn warn_of_tenancy(service: &Service, before: Result<Compared, Failure>, name: &str, shown: &mut Value) {
-    let compared = match before {
-        Ok(before) => service.compute.run(service.access.clone().widened_since(before)).await,
-        Err(failure) => Err(failure),
-    };
-    let widened = compared.unwrap_or_else(|failure| {
+/// What a change of a source would widen. If that is not known, the answer says so.
+async fn widened_by(service: &Service, name: &str, change: TenancyChange) -> Widened {
+    let compared = service.compute.run(service.access.clone().of_tenancy(change)).await;
+    compared.unwrap_or_else(|failure| {
         tracing::warn!(source = name, %failure, "what the change of the tenant keys widens is not known");
         Widened::unknown()
-    });
-    widened.log(&format!("the tenant keys of the source {name}"));
-    warn(shown, &widened);
+    })
 }
 
-/// `DELETE /api/sources/{id or name}`: deletes the source with all its rows. Refused while an endpoint reads it.
+/// Adds what a change has widened to the warnings of its answer, and to the log.
+fn tell(name: &str, widened: &Widened, shown: &mut Value) {
+    widened.log(&format!("the tenant keys of the source {name}"));
+    warn(shown, widened);
+}
+
+/// How a source is deleted.
+#[derive(Deserialize)]
+pub(crate) struct Deleting {
+    widens: Option<String>,
+}
+
+/// `DELETE /api/sources/{id or name}`: deletes the source with all its rows. Refused while an endpoint reads it, and, without
+/// `widens=true`, if tokens read more of others after it: those that pin a key which no other source has.
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
+    Query(Deleting { widens }): Query<Deleting>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     private(&app.service, &headers)?;
+    let widens = flag("widens", widens.as_deref())?;
     let source = known(&app.service, &id)?;
     let readers = app.service.registry.readers(source.id);
     if !readers.is_empty() {
         let message =
             format!("the source {} is read by {}; change or delete those first", source.name, readers.join(", "));
         return Err(Failure::new(Code::Refused, message).about("id").into());
+    }
+    if source.tenant.is_some() {
+        let change = TenancyChange::of(source.id, source.tenant.as_ref(), None);
+        let widened = widened_by(&app.service, &source.name, change).await;
+        if !widens && widened.is_wider() {
+            let what = format!(
+                "without the source {}, a name that tokens pin would be a tenant key of no source",
+                source.name
+            );
+            return Err(widened.needs_word(&what).into());
+        }
+        widened.log(&format!("the source {} is deleted", source.name));
     }
     blocking(&app.service.store, move |store| store.delete_source(source.id)).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -11,9 +11,9 @@ const REFUSALS: &[u16] = &[401, 403, 404, 422, 429, 500, 503, 504];
 /// All routes of reports.
 pub(super) const ROUTES: &[Route] = &[
     Route {
-        description: "Tokens with the same scopes, names of pinned values and limits are one class. Made of the plans of all \
-                      endpoints that they may query. Sorted, and without times, so that it can be compared.",
-        parameters: &["read_source"],
+        description: "Tokens with the same scopes, names of pinned values and limits are one class. So are those of each rule of \
+                      an issuer; alerts read for themselves. Made of the plans of all endpoints that they may query. Sorted, and without times, so that it can be compared.",
+        parameters: &["read_source", "rule"],
         success: &[(200, Gives::Json("AccessOfClasses"))],
         refusals: REFUSALS,
         ..route("/api/access", "get", "show_access", Who::Private, "Who reads what, by classes of access tokens")
@@ -115,7 +115,34 @@ pub(super) fn schemas() -> Map<String, Value> {
         }),
         &["scopes", "pinned", "limits", "tokens", "private", "writes", "endpoints"],
     );
-    let of_classes = object(json!({"classes": {"type": "array", "items": class}}), &["classes"]);
+    let rule = object(
+        json!({
+            "rule": {"type": "string", "description": "The names of the issuer and of its rule, as main/1."},
+            "scopes": text,
+            "pinned": {"type": "object", "additionalProperties": text, "description": "Names that are pinned, with JSON pointers to the claims that have the values."},
+            "limits": shown("Limits"),
+            "private": {"type": "boolean"},
+            "writes": shown("AccessToWrite"),
+            "endpoints": list("AccessOfEndpoint"),
+        }),
+        &["rule", "scopes", "pinned", "limits", "private", "writes", "endpoints"],
+    );
+    let alert = object(
+        json!({
+            "alert": text,
+            "endpoint": text,
+            "receiver": {"type": "string", "description": "The scheme and the host of the address to which its rows are sent."},
+            "tenant": {"type": "object", "additionalProperties": text, "description": "The tenant for which it asks; without any, it reads the rows of all."},
+            "paused": {"type": "boolean"},
+            "endpoints": list("AccessOfEndpoint"),
+        }),
+        &["alert", "endpoint", "receiver", "tenant", "paused", "endpoints"],
+    );
+    let array = |items: &Value| json!({"type": "array", "items": items});
+    let of_classes = object(
+        json!({"classes": array(&class), "rules": array(&rule), "alerts": array(&alert)}),
+        &["classes", "rules", "alerts"],
+    );
     Map::from_iter([
         ("AccessOfClasses".to_owned(), of_classes),
         ("AccessOfToken".to_owned(), of_token),

@@ -125,6 +125,8 @@ fn parameters() -> Value {
         "make_sources": in_query("make_sources", "Whether sources that the component's statements name and that are not there are made.", &json!({"type": "boolean", "default": false})),
         "refuse_wider": in_query("refuse_wider", "Whether the change is refused if tokens would read more than before.", &json!({"type": "boolean", "default": false})),
         "read_source": in_query("source", "The id or the name of a source: only what reads it is told.", &text),
+        "rule": in_query("rule", "The name of a rule of an issuer, as main/1: only that is told.", &text),
+        "widens": in_query("widens", "Whether it is meant that tokens read more of other sources after it.", &json!({"type": "boolean", "default": false})),
         "source_name": in_query("source_name", "The name of the source.", &text),
         "source_id": in_query("source", "The id of the source.", &text),
         "idempotency-key": {"name": "idempotency-key", "in": "header", "description": "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", "schema": {"type": "string", "minLength": 1, "maxLength": 255}},

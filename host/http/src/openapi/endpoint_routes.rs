@@ -88,7 +88,8 @@ pub(super) const ROUTES: &[Route] = &[
         description: "Takes what the query takes, and runs nothing: which columns of granted tables it reads, what is left of \
                       its sources after times and projects are compared, and, on a server with workers, what of it goes to \
                       them or why not. For private tokens without pinned parameters, because the figures tell about all rows \
-                      of a source. An endpoint with code is refused without sql or lql.",
+                      of a source. With an object `as` in the body, such as {\"project\": \"abc\"}, it is explained as for a token that \
+                      pins these. An endpoint with code is refused without sql or lql.",
         parameters: &["endpoint"],
         body: Takes::Parameters,
         success: &[(200, Gives::Json("Explanation"))],
@@ -107,7 +108,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "What would become of the same component if it were put, refusals and warnings included. Nothing is \
                       saved.",
-        parameters: &["endpoint", "refuse_wider"],
+        parameters: &["endpoint", "make_sources", "refuse_wider"],
         body: Takes::Component,
         success: &[(200, Gives::Json("CheckedComponent"))],
         refusals: SAVE_REFUSALS,

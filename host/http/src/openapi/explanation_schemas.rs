@@ -19,6 +19,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         json!({
             "name": text, "segments": segments, "runs": runs, "rows": rows, "bytes": bytes,
             "memory_rows": count("Rows that are in no segment yet."),
+            "of_tenant": {"type": "string", "description": "With `as`: the condition on its rows, such as `project = 'abc'`, or ALL (shared)."},
         }),
         &["name", "segments", "runs", "rows", "bytes", "memory_rows"],
     );
@@ -42,6 +43,7 @@ pub(super) fn schemas() -> Map<String, Value> {
             "tables": {"type": "array", "items": table, "description": "Granted tables that it reads; empty for a text over the sources."},
             "sources": {"type": "array", "items": source, "description": "The sources that it reads, with all that they have."},
             "scans": {"type": "array", "items": scan, "description": "What is left to read. Of a source of which nothing is left there is none."},
+            "as": {"type": "object", "additionalProperties": text, "description": "The tenant as which it is explained; absent for all rows."},
             "left_out": count("Scans that are not listed."),
             "workers": reference("schemas", "StatementWorkers"),
         }),

@@ -64,6 +64,7 @@ pub(super) fn schemas() -> Value {
     let tenant = json!({"type": ["object", "string", "null"], "additionalProperties": text, "description": tenant});
     let source_fields = json!({
         "name": {"type": "string", "minLength": 1}, "retention_days": days, "retention_bytes": bytes, "tenant": tenant,
+        "widens": {"type": "boolean", "default": false, "description": "Whether it is meant that tokens read more by that."},
     });
     let endpoint_fields = json!({
         "name": {"type": "string", "minLength": 1, "maxLength": 128},

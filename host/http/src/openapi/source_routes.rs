@@ -23,7 +23,9 @@ pub(super) const ROUTES: &[Route] = &[
         ..route("/api/sources/{source}", "get", "show_source", Who::Private, "One source, and how much it holds")
     },
     Route {
-        description: "Endpoints that read the source go on reading it under its new name.",
+        description: "Endpoints that read the source go on reading it under its new name. A change of `tenant` through which tokens \
+                      would read more is refused with `conflict` and what they would read, unless the request says `widens`. \
+                      The first `tenant` of a source is taken, and warned of.",
         parameters: &["source"],
         body: Takes::Json("SourceFields"),
         success: &[(200, Gives::Json("Source"))],
@@ -33,7 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
             "put",
             "update_source",
             Who::Private,
-            "Rename a source, or change its retention",
+            "Rename a source, change its retention, or say whose its rows are",
         )
     },
     Route {
@@ -47,12 +49,13 @@ pub(super) const ROUTES: &[Route] = &[
             "patch",
             "change_source",
             Who::Private,
-            "Rename a source, or change its retention",
+            "Rename a source, change its retention, or say whose its rows are",
         )
     },
     Route {
-        description: "Refused while an endpoint reads it.",
-        parameters: &["source"],
+        description: "Refused while an endpoint reads it; and with `conflict`, unless the request says `widens`, if tokens would \
+                      read more of other sources, because a name that they pin is a tenant key of this source alone.",
+        parameters: &["source", "widens"],
         success: &[(204, Gives::Nothing)],
         refusals: SAVE_REFUSALS,
         ..route("/api/sources/{source}", "delete", "delete_source", Who::Private, "Delete a source with all its rows")

@@ -5,10 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_model::RowPolicy;
+use tidegate_model::{KeyPath, RowPolicy};
 use uuid::Uuid;
 
 use super::plans::{Piece, PlannedEndpoint, PlannedPiece};
+
+/// How what binds rows is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// By the fields: of tokens that differ in the values that they pin.
+    Keys,
+    /// By the fields with their values: of a reader that stands for itself. Another value is other rows.
+    Values,
+}
 
 /// What a reader reaches through an endpoint.
 #[derive(Debug, Default)]
@@ -24,7 +33,7 @@ struct Reached {
     name: String,
     /// Whether all of its rows are for all tenants.
     shared: bool,
-    /// The fields that bind the rows; none where all rows are read.
+    /// The conditions on the rows; none where all rows are read.
     keys: BTreeSet<String>,
     columns: BTreeSet<String>,
 }
@@ -41,7 +50,7 @@ pub(super) struct Wider {
 impl Reach {
     /// What a reader reaches through a planned endpoint. `writes_text` says whether statements over its granted tables are
     /// written at run time: by callers, or by the code of a component, which has fixed statements, too.
-    pub(super) fn of(planned: &PlannedEndpoint, is_code: bool, adhoc: bool) -> Self {
+    pub(super) fn of(planned: &PlannedEndpoint, is_code: bool, adhoc: bool, told: Told) -> Self {
         let mut reach = Self::default();
         let is_run = |piece: &&PlannedPiece| match piece.piece {
             Piece::Grant => adhoc || is_code,
@@ -57,7 +66,7 @@ impl Reach {
                         let reached = reach.sources.entry(source.id).or_insert_with(|| Reached {
                             name: source.name.clone(),
                             shared: source.shared,
-                            keys: keys_of(policy.as_ref()),
+                            keys: keys_of(policy.as_ref(), told),
                             columns: BTreeSet::new(),
                         });
                         reached.columns.extend(source.columns.iter().cloned());
@@ -96,8 +105,12 @@ impl Reach {
     }
 }
 
-fn keys_of(policy: Option<&RowPolicy>) -> BTreeSet<String> {
-    policy.into_iter().flat_map(|policy| &policy.values).map(|(path, _)| path.to_string()).collect()
+fn keys_of(policy: Option<&RowPolicy>, told: Told) -> BTreeSet<String> {
+    let condition = |(path, value): &(KeyPath, String)| match told {
+        Told::Keys => format!("{path} = own"),
+        Told::Values => format!("{path} = '{value}'"),
+    };
+    policy.into_iter().flat_map(|policy| &policy.values).map(condition).collect()
 }
 
 /// Which rows are read by tokens that differ in the values that they pin.
@@ -106,7 +119,7 @@ fn shown(reached: &Reached) -> String {
     match (keys.is_empty(), shared) {
         (true, true) => "ALL (shared)".to_owned(),
         (true, false) => "ALL".to_owned(),
-        (false, _) => keys.iter().map(|key| format!("{key} = own")).collect::<Vec<_>>().join(" AND "),
+        (false, _) => keys.iter().map(String::as_str).collect::<Vec<_>>().join(" AND "),
     }
 }
 
@@ -123,7 +136,7 @@ mod tests {
 
     use super::*;
     use crate::access_report::plans::PlannedSource;
-    use crate::tables::RowsOf;
+    use crate::supposed::RowsOf;
 
     fn keyed(paths: &[&str]) -> RowsOf {
         let values = paths.iter().map(|path| (path.parse().unwrap(), "abc".to_owned())).collect();
@@ -145,7 +158,7 @@ mod tests {
             sources: sources.iter().map(source).collect(),
             failure: None,
         };
-        Reach::of(&PlannedEndpoint { refused: None, pieces: vec![piece] }, false, false)
+        Reach::of(&PlannedEndpoint { refused: None, pieces: vec![piece] }, false, false, Told::Keys)
     }
 
     fn change(before: &Reach, after: &Reach) -> Option<String> {

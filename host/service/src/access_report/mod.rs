@@ -3,15 +3,21 @@
 //!
 //! - `plans`: the statements of one endpoint, planned for a reader;
 //! - `report`: that for all endpoints of a reader, with what else binds an answer;
+//! - `readers`: who reads without a stored token: rules of issuers, and alerts;
 //! - `compare`: whether a reader reaches more through an endpoint than before;
-//! - `widening`: what a change widens, told before it is saved or right after.
+//! - `widened`: what a change widens, for readers;
+//! - `widening`: how that is found out, before the change is made.
 
 mod compare;
 mod plans;
+mod readers;
 mod report;
+mod widened;
 mod widening;
 
 pub use plans::{Piece, PlannedEndpoint, PlannedPiece, PlannedSource};
 pub(crate) use plans::{ReportPlanner, Version};
-pub use report::{AccessReports, AdhocText, ClassAccess, EndpointAccess, Redaction};
-pub use widening::{Compared, Widened};
+pub use readers::{AccessRule, AlertReader};
+pub use report::{AccessReports, AdhocText, AlertAccess, ClassAccess, EndpointAccess, Redaction, RuleAccess};
+pub use widened::Widened;
+pub use widening::TenancyChange;

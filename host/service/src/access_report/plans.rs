@@ -16,7 +16,8 @@ use uuid::Uuid;
 use crate::execution::unbound_pin;
 use crate::gate::examples::example_arguments;
 use crate::registry::{Endpoint, Registry, with_parameters_of};
-use crate::tables::{Answers, Own, RowsOf, StoredTables};
+use crate::supposed::{RowsOf, Supposed};
+use crate::tables::{Answers, Own, StoredTables};
 use crate::tokens::Access;
 
 /// A part of an endpoint that reads tables.
@@ -97,6 +98,15 @@ impl<'v> Version<'v> {
     }
 }
 
+/// What is planned as if it were saved: nothing, unless a change is looked at before it is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Change<'v> {
+    /// A version of an endpoint.
+    pub(crate) version: Option<Version<'v>>,
+    /// How sources would be.
+    pub(crate) supposed: Option<&'v Supposed>,
+}
+
 /// What plans endpoints for a report.
 #[derive(Debug, Clone)]
 pub(crate) struct ReportPlanner {
@@ -106,7 +116,7 @@ pub(crate) struct ReportPlanner {
 }
 
 impl ReportPlanner {
-    /// Plans all parts of a version for a reader, as it would be if `changed` were saved. Reads the catalog, and plans may
+    /// Plans all parts of a version for a reader, as it would be after a change. Reads the catalog, and plans may
     /// be deep: to be called on the compute threads.
     ///
     /// # Errors
@@ -116,12 +126,14 @@ impl ReportPlanner {
         version: Version<'_>,
         access: &Access,
         now: i64,
-        changed: Option<Version<'_>>,
+        change: Change<'_>,
     ) -> Result<PlannedEndpoint, Failure> {
-        let manifest = self.with_parameters(version, changed)?;
-        let refused = unbound_pin(&self.store, &manifest, access);
+        let manifest = self.with_parameters(version, change.version)?;
+        let nothing = Supposed::default();
+        let supposed = change.supposed.unwrap_or(&nothing);
+        let refused = unbound_pin(&manifest, access, |name| supposed.is_key(&self.store, name));
         let (audience, arguments) = (access.audience(), arguments_of(&manifest, access));
-        let pieces = self.pieces(version, &audience, &arguments, now, changed)?;
+        let pieces = self.pieces(version, &audience, &arguments, now, (change.version, supposed))?;
         Ok(PlannedEndpoint { refused, pieces })
     }
 
@@ -150,15 +162,17 @@ impl ReportPlanner {
         audience: &Audience,
         arguments: &Arguments,
         now: i64,
-        changed: Option<Version<'_>>,
+        (changed, supposed): (Option<Version<'_>>, &Supposed),
     ) -> Result<Vec<PlannedPiece>, Failure> {
         let Version { id: _, manifest, saved, tables } = version;
         let answers = Answers::default();
         let own = changed.map(Version::own);
         let sources = StoredTables::for_report(&self.store, &self.registry, tables, audience, &answers, own);
+        let sources = sources.supposing(supposed);
         let binding = Binding::new(&sources, arguments, now);
         let planned = |piece: Piece, name: &str, parameters: Vec<String>, reads: Result<Reads, Failure>| {
-            self.planned(piece, name, parameters, reads, answers.take())
+            let found = self.found(answers.take(), &reads, supposed);
+            planned_piece(piece, name, parameters, reads, found)
         };
         let mut pieces = Vec::new();
         for grant in saved.tables() {
@@ -178,32 +192,35 @@ impl ReportPlanner {
         }
     }
 
-    fn planned(
+    /// The sources of a statement, by name, with what the store answers for each of them.
+    fn found(
         &self,
-        piece: Piece,
-        name: &str,
-        parameters: Vec<String>,
-        reads: Result<Reads, Failure>,
         answers: BTreeMap<Uuid, RowsOf>,
-    ) -> PlannedPiece {
-        let (mut reads, failure) = match reads {
-            Ok(reads) => (reads, None),
-            Err(failure) => (Reads::new(), Some(failure)),
-        };
-        let mut sources: Vec<PlannedSource> = answers
-            .into_iter()
-            .map(|(id, rows)| {
-                let text = id.to_string();
-                let columns = reads.remove(&text).unwrap_or_default();
-                let source = self.store.source(&text);
-                let shared = source.as_ref().is_some_and(|source| source.tenant == Some(SourceTenancy::Shared));
-                let name = source.map_or(text, |source| source.name);
-                PlannedSource { id, name, rows, shared, columns }
-            })
-            .collect();
-        sources.sort_by(|one, other| one.name.cmp(&other.name));
-        PlannedPiece { piece, name: name.to_owned(), parameters, sources, failure }
+        reads: &Result<Reads, Failure>,
+        supposed: &Supposed,
+    ) -> Vec<PlannedSource> {
+        let found = answers.into_iter().map(|(id, rows)| {
+            let text = id.to_string();
+            let columns = reads.as_ref().ok().and_then(|reads| reads.get(&text)).cloned().unwrap_or_default();
+            let shared = supposed.tenant_of(&self.store, id) == Some(SourceTenancy::Shared);
+            let name = self.store.source(&text).map(|source| source.name);
+            let name = name.or_else(|| supposed.name_of(id).map(str::to_owned)).unwrap_or(text);
+            PlannedSource { id, name, rows, shared, columns }
+        });
+        let mut found: Vec<PlannedSource> = found.collect();
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        found
     }
+}
+
+fn planned_piece(
+    piece: Piece,
+    name: &str,
+    parameters: Vec<String>,
+    reads: Result<Reads, Failure>,
+    sources: Vec<PlannedSource>,
+) -> PlannedPiece {
+    PlannedPiece { piece, name: name.to_owned(), parameters, sources, failure: reads.err() }
 }
 
 /// Whether a failure says nothing of what was planned: there was no time for it.

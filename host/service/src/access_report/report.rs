@@ -10,7 +10,8 @@ use tidegate_sql::Stop;
 use tidegate_store::EndpointEntry;
 use uuid::Uuid;
 
-use super::plans::{PlannedEndpoint, ReportPlanner, Version, says_nothing};
+use super::plans::{Change, PlannedEndpoint, ReportPlanner, Version, says_nothing};
+use super::readers::{AccessRule, AlertReader, alerts_of};
 use crate::clock::Clock;
 use crate::component_kinds::{ComponentKind, ComponentKinds};
 use crate::execution::{limits_of, redaction};
@@ -71,12 +72,32 @@ pub struct ClassAccess {
     pub endpoints: Vec<EndpointAccess>,
 }
 
+/// What the tokens of an issuer may do to which a rule applies.
+#[derive(Debug)]
+pub struct RuleAccess {
+    /// The rule.
+    pub rule: AccessRule,
+    /// The endpoints that they may ask, by name.
+    pub endpoints: Vec<EndpointAccess>,
+}
+
+/// What an alert reads, and sends to its receiver.
+#[derive(Debug)]
+pub struct AlertAccess {
+    /// The alert.
+    pub alert: AlertReader,
+    /// Its endpoint.
+    pub endpoints: Vec<EndpointAccess>,
+}
+
 /// What reports who reads what; clones share it.
 #[derive(Debug, Clone)]
 pub struct AccessReports {
     pub(crate) planner: ReportPlanner,
     pub(crate) kinds: ComponentKinds,
     pub(crate) tokens: Arc<Tokens>,
+    /// The rules of the issuers.
+    pub(crate) rules: Arc<Vec<AccessRule>>,
     pub(crate) clock: Clock,
     /// The server's limits of one request.
     pub(crate) limits: Limits,
@@ -100,6 +121,46 @@ impl AccessReports {
     pub async fn of_classes(self, source: Option<Uuid>) -> Result<Vec<ClassAccess>, Failure> {
         let classes = self.tokens.classes(self.clock.now());
         self.of(classes, source).await
+    }
+
+    /// What the tokens of each rule of an issuer may do, or of one of them; with a source, as [`Self::of_classes`].
+    ///
+    /// # Errors
+    /// As [`Self::of_classes`]; there is no such rule.
+    pub async fn of_rules(self, only: Option<&str>, source: Option<Uuid>) -> Result<Vec<RuleAccess>, Failure> {
+        let rules = self.rules_named(only)?;
+        let classes = rules.iter().map(|rule| AccessClass {
+            key: rule.access.class(),
+            access: Arc::clone(&rule.access),
+            tokens: 0,
+        });
+        let classes = classes.collect();
+        let told = self.of(classes, source).await?.into_iter().map(|class| class.endpoints);
+        Ok(rules.into_iter().zip(told).map(|(rule, endpoints)| RuleAccess { rule, endpoints }).collect())
+    }
+
+    /// What each alert reads; with a source, as [`Self::of_classes`].
+    ///
+    /// # Errors
+    /// As [`Self::of_classes`].
+    pub async fn of_alerts(self, source: Option<Uuid>) -> Result<Vec<AlertAccess>, Failure> {
+        let mut alerts = Vec::new();
+        for entry in self.planner.registry.all() {
+            // One that cannot be read runs no alert.
+            if let Ok(endpoint) = self.planner.registry.peek(&self.planner.store, &entry) {
+                alerts.extend(alerts_of(&endpoint.manifest, Some(entry.id)));
+            }
+        }
+        let classes =
+            alerts.iter().map(|alert| AccessClass { key: alert.key(), access: Arc::clone(&alert.access), tokens: 0 });
+        let classes = classes.collect();
+        let told = self.of(classes, source).await?;
+        let told = alerts.into_iter().zip(told).map(|(alert, class)| {
+            // Its request has no text of a caller.
+            let asked = |own| EndpointAccess { adhoc: AdhocText::Nothing, ..own };
+            AlertAccess { alert, endpoints: class.endpoints.into_iter().map(asked).collect() }
+        });
+        Ok(told.filter(|told| source.is_none() || !told.endpoints.is_empty()).collect())
     }
 
     async fn of(self, classes: Vec<AccessClass>, source: Option<Uuid>) -> Result<Vec<ClassAccess>, Failure> {
@@ -164,7 +225,7 @@ impl AccessReports {
         if let Some(failure) = broken.and_then(|result| result.broken.clone()) {
             return Ok(PlannedEndpoint { refused: Some(failure), pieces: Vec::new() });
         }
-        let plan = |version| self.planner.plan(version, access, self.clock.now(), None);
+        let plan = |version| self.planner.plan(version, access, self.clock.now(), Change::default());
         match Version::of(endpoint).and_then(plan) {
             Err(failure) if !says_nothing(&failure) => {
                 Ok(PlannedEndpoint { refused: Some(failure), pieces: Vec::new() })

@@ -17,6 +17,7 @@ use super::request::QueryRequest;
 use super::statements::RequestStatements;
 use super::{Executor, STOP_DELAY, StopOnDrop, lql};
 use crate::deadline::{GRACE, late};
+use crate::failures::of_store;
 use crate::tables::StoredTables;
 
 /// What the statement of a request would do.
@@ -26,6 +27,8 @@ pub struct Explanation {
     pub tables: Reads,
     /// The sources that it reads, each once, by name.
     pub sources: Vec<TableOutline>,
+    /// The condition on the rows of each source, for a tenant; empty for who reads all rows.
+    pub rows: BTreeMap<String, String>,
     /// Its scans, after what the catalog excludes is left out. Of a source of which nothing is left there is none.
     pub scans: Vec<ScanOutline>,
     /// What of it would go to workers, as a JSON object; `None` on a server without workers.
@@ -62,12 +65,31 @@ async fn explained(statements: &RequestStatements) -> Result<Explanation, Failur
         statements.engine.explained(plan, Some(super::answer_rows(&statements.request).saturating_add(1))).await?;
     let found = plan.tables.iter().filter_map(|table| TableOutline::of(table.as_ref()));
     let sources: BTreeMap<_, _> = found.map(|source| (Arc::clone(&source.source), source)).collect();
+    let rows = rows(statements, sources.keys().map(AsRef::as_ref))?;
     Ok(Explanation {
         tables,
         sources: sources.into_values().collect(),
+        rows,
         scans: plan.leaves.iter().filter_map(|leaf| ScanOutline::of(leaf.as_ref())).collect(),
         workers: plan.report.map(|report| report.json()),
     })
+}
+
+/// The condition that the store puts on the rows of each source for a tenant.
+fn rows<'n>(
+    statements: &RequestStatements,
+    sources: impl Iterator<Item = &'n str>,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let audience = &statements.request.audience;
+    if audience.pins().is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let found = sources.filter_map(|name| statements.store.source(name));
+    let row = found.map(|source| {
+        let policy = statements.store.table_for(source.id, audience).map_err(of_store)?.policy;
+        Ok((source.name, policy.map_or_else(|| "ALL (shared)".to_owned(), |policy| policy.to_string())))
+    });
+    row.collect()
 }
 
 /// What the statement reads of the granted tables.

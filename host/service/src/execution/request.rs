@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tidegate_model::{
     Arguments, Audience, Code, Failure, Format as ParameterFormat, Limits, Manifest, Value, whole_word,
 };
-use tidegate_store::Store;
 use uuid::Uuid;
 
 use super::Executor;
@@ -140,8 +139,8 @@ impl Executor {
 
 /// The first name that a token pins and an endpoint is not bound by, as the refusal of the token: the name is a tenant key of
 /// no source, and none of the endpoint's parameters. `manifest` has those of the endpoints that it reads, too.
-pub(crate) fn unbound_pin(store: &Store, manifest: &Manifest, access: &Access) -> Option<Failure> {
-    let is_bound = |name: &str| manifest.parameters.iter().any(|own| own.name == name) || store.is_tenant_key(name);
+pub(crate) fn unbound_pin(manifest: &Manifest, access: &Access, is_key: impl Fn(&str) -> bool) -> Option<Failure> {
+    let is_bound = |name: &str| manifest.parameters.iter().any(|own| own.name == name) || is_key(name);
     access.pinned.keys().find(|name| !is_bound(name)).map(|name| not_bound(name))
 }
 

@@ -26,8 +26,10 @@ use crate::failures::refused;
 use crate::gate::examples::declare_used;
 use crate::gate::{Gate, manifest_findings};
 use crate::inspection::{ComponentCode, inspect};
+use crate::missing_sources::{create_missing_sources, suppose_missing_sources};
 use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;
+use crate::supposed::Supposed;
 use crate::tables::StoredTables;
 use crate::tokens::generate_alert_secret;
 
@@ -76,8 +78,19 @@ impl Registrar {
     /// # Errors
     /// As [`Registrar::register_query`].
     pub async fn save_component(&self, component: &[u8], request: SaveRequest<'_>) -> Result<Saved, Failure> {
+        let (mut made, makes) = (Vec::new(), request.make_sources);
+        if makes {
+            // Before anything is made, with the sources as they would be.
+            let supposed = self.admitted(component, &request).await?;
+            self.check_name(supposed.manifest.name.as_str(), request.id, request.from)?;
+            if request.refuse_wider {
+                supposed.widened.refuse()?;
+            }
+            made = self.create_missing_sources(&supposed.manifest, &request.known).await?;
+        }
+        let request = SaveRequest { make_sources: false, ..request };
         let admitted = self.admitted(component, &request).await?;
-        if request.refuse_wider {
+        if request.refuse_wider && !makes {
             admitted.widened.refuse()?;
         }
         let widened = admitted.widened.clone();
@@ -88,7 +101,7 @@ impl Registrar {
         let save = async move { own.save(admitted, component, alerts, id, author, from).await };
         let endpoint = to_its_end(save).await?;
         widened.log(&format!("version {} of the endpoint {}", endpoint.version, endpoint.manifest.name));
-        Ok(Saved { endpoint, widened })
+        Ok(Saved { endpoint, widened, made })
     }
 
     /// Passes a packed component through the gate and changes nothing. Returns the warnings.
@@ -103,6 +116,19 @@ impl Registrar {
         }
         let widened = admitted.widened.lines().into_iter().map(refused);
         Ok(admitted.warnings.into_iter().chain(widened).collect())
+    }
+
+    /// Creates the sources that an endpoint's statements name and that do not exist. Returns their names.
+    ///
+    /// # Errors
+    /// While the server shuts down.
+    pub async fn create_missing_sources(
+        &self,
+        manifest: &Manifest,
+        known: &BTreeMap<String, Uuid>,
+    ) -> Result<Vec<String>, Failure> {
+        let (gate, manifest, known) = (self.gate.clone(), manifest.clone(), known.clone());
+        self.compute.run(async move { Ok(create_missing_sources(&gate, &manifest, &known)) }).await
     }
 
     fn store(&self) -> &Arc<Store> {
@@ -226,8 +252,8 @@ impl Registrar {
     /// The gate on the compute threads, because statements are planned there and plans may be deep.
     async fn admitted(&self, component: &[u8], request: &SaveRequest<'_>) -> Result<Admitted, Failure> {
         let (own, component) = (self.clone(), component.to_vec());
-        let SaveRequest { id, ref known, same_query, .. } = *request;
-        let request = SaveRequest { id, known: known.clone(), same_query, ..SaveRequest::default() };
+        let SaveRequest { id, ref known, same_query, make_sources, .. } = *request;
+        let request = SaveRequest { id, known: known.clone(), same_query, make_sources, ..SaveRequest::default() };
         self.compute.run(async move { own.admit(&component, &request).await }).await
     }
 
@@ -248,12 +274,17 @@ impl Registrar {
         manifest_findings(&manifest).allow_saving()?;
         let (store, registry) = (self.store(), self.endpoints.registry());
         let tells_rows = self.gate.clock.is_real();
+        let supposed = match request.make_sources {
+            true => suppose_missing_sources(&self.gate, &manifest, &request.known),
+            false => Supposed::default(),
+        };
         let sources = StoredTables::while_saving(store, registry, request, manifest.name.as_str(), &saved, tells_rows);
+        let sources = sources.supposing(&supposed);
         let mut warnings = self.gate.statement_findings(&manifest, &saved, &sources).into_warnings()?;
         warnings.extend(self.gate.check_alerts(&manifest, &saved, &sources, is_generated(component))?);
         let tables = sources.named();
         let version = Version { id: request.id, manifest: &manifest, saved: &saved, tables: &tables };
-        let widened = self.access.of_save(version, !is_generated(component)).unwrap_or_else(|failure| {
+        let widened = self.access.of_save(version, !is_generated(component), &supposed).unwrap_or_else(|failure| {
             tracing::warn!(endpoint = %manifest.name, %failure, "what the version widens is not known");
             Widened::unknown()
         });
@@ -289,6 +320,8 @@ pub struct Saved {
     pub endpoint: Arc<Endpoint>,
     /// What tokens read more through it than before.
     pub widened: Widened,
+    /// The names of the sources that were made for it.
+    pub made: Vec<String>,
 }
 
 /// The alerts of a manifest for the catalog. Each gets a secret, which counts if the catalog has none of it. `renamed` is

@@ -81,6 +81,13 @@ impl Access {
         Self { who: who.to_owned(), scopes, pinned, ..Self::default() }
     }
 
+    /// Access of a tenant to queries of one endpoint, in the shares and with the limits of this token: to see what the tenant
+    /// would be answered.
+    pub fn as_tenant(&self, endpoint: Uuid, pinned: BTreeMap<String, String>) -> Self {
+        let limits = self.limits.clone();
+        Self { identity: self.identity, limits, ..Self::to_endpoint(endpoint, &self.who, pinned) }
+    }
+
     /// For whom rows are read, and logs are sent, with this token.
     pub fn audience(&self) -> Audience {
         Audience::of_pins(self.pinned.clone())

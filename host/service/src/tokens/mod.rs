@@ -12,7 +12,7 @@ mod new_token;
 mod scopes;
 mod secret;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -93,8 +93,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Reads all tokens of the catalog.
-    fn read(&self, catalog: &Catalog, generation: &mut u64) -> Result<(), StoreError> {
+    /// Reads all tokens of the catalog. Returns those that are the first of their class, one of each.
+    fn read(&self, catalog: &Catalog, generation: &mut u64) -> Result<Vec<Arc<Access>>, StoreError> {
         // The counter is read before the tokens, so that a change in between is noticed at the next check. It is stored
         // after them, so that a failed read is repeated.
         let counted = catalog.tokens_generation()?;
@@ -111,9 +111,12 @@ impl Tokens {
                 known.insert(hash, Arc::new(access));
             }
         }
+        let mut classes: HashSet<ClassKey> = before.values().map(|access| access.class()).collect();
+        let added = known.iter().filter(|(hash, _)| !before.contains_key(*hash)).map(|(_, access)| access);
+        let first = added.filter(|access| classes.insert(access.class())).cloned().collect();
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         *generation = counted;
-        Ok(())
+        Ok(first)
     }
 
     /// Changes the tokens in the catalog. The change is in effect when this returns.
@@ -198,8 +201,8 @@ impl Tokens {
 }
 
 /// Reads the tokens again whenever another process has changed them, and writes their last uses, until the service is
-/// dropped.
-pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>) {
+/// dropped. `tell` is called with tokens that another process has made, of each class that there was not before one.
+pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>, tell: impl Fn(Vec<Arc<Access>>) + Send) {
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut written = Instant::now();
@@ -216,13 +219,17 @@ pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>) {
                 tokens.write_uses(catalog)?;
             }
             let mut generation = tokens.generation.lock().unwrap_or_else(PoisonError::into_inner);
-            if catalog.tokens_generation()? != *generation {
-                tokens.read(catalog, &mut generation)?;
+            if catalog.tokens_generation()? == *generation {
+                return Ok(Vec::new());
             }
-            Ok::<_, StoreError>(())
+            tokens.read(catalog, &mut generation)
         };
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(look).await {
-            tracing::warn!(%error, "the tokens cannot be read again, or their uses not be written; those known before hold");
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(first)) if !first.is_empty() => tell(first),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the tokens cannot be read again, or their uses not be written; those known before hold");
+            }
+            Ok(Ok(_)) | Err(_) => {}
         }
     }
 }

@@ -214,6 +214,11 @@ impl Store {
         infos
     }
 
+    /// Whether a source may have this name.
+    pub fn may_name_source(name: &str) -> bool {
+        check_name(name).is_ok()
+    }
+
     /// The source with this name or, failing that, this UUID.
     pub fn source(&self, name_or_id: &str) -> Option<SourceInfo> {
         let source = self.sources.find(name_or_id).or_else(|| self.sources.get(Uuid::parse_str(name_or_id).ok()?))?;
