@@ -1,11 +1,12 @@
-//! What must hold for any text that a caller sends, for any component that is uploaded, for any body of events, and for
-//! any plan that comes to a worker, whatever it is.
+//! What must hold for any text that a caller sends, for any component that is uploaded, for any body of events, for any
+//! plan that comes to a worker, and for any token and key set of an issuer, whatever it is.
 //!
-//! [`sql`], [`lql`], [`upload`], [`doors`], [`syslog`] and [`plans`] check one input each and panic where a promise is broken. The fuzz targets
+//! [`sql`], [`lql`], [`upload`], [`doors`], [`syslog`], [`plans`] and [`claims`] check one input each and panic where a promise is broken. The fuzz targets
 //! call them with texts that they make up (`cargo xtask fuzz`), the tests with the corpus that the
 //! targets have found (`corpus/`) and with every text that once broke a promise (`regressions/`).
 #![expect(clippy::panic, reason = "a broken promise ends the run")]
 
+mod claims;
 mod doors;
 mod log;
 mod plans;
@@ -22,6 +23,7 @@ use tidegate_lql::{Mode, Position, Schema, parse, parse_line, to_sql};
 use tidegate_model::{Arguments, Code, Failure, Value};
 use tidegate_sql::{Binding, ColumnEncoder, Plan, Style};
 
+pub use crate::claims::claims;
 pub use crate::doors::doors;
 pub use crate::plans::{is_plan, plan_seeds, plans};
 pub use crate::syslog::syslog;

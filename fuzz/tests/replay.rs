@@ -61,6 +61,21 @@ fn syslog_that_once_failed() {
 }
 
 #[test]
+fn claims_of_the_corpus() {
+    assert!(replay_bytes("corpus/claims", tidegate_fuzz::claims) > 0);
+}
+
+#[test]
+fn claims_that_once_failed() {
+    replay_bytes("regressions/claims", tidegate_fuzz::claims);
+}
+
+#[test]
+fn claims_and_their_mutations() {
+    mutations("corpus/claims", tidegate_fuzz::claims);
+}
+
+#[test]
 fn bodies_at_doors_and_their_mutations() {
     mutations("corpus/doors", tidegate_fuzz::doors);
 }

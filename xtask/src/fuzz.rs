@@ -12,14 +12,15 @@ use crate::{Outcome, built, cargo, root, run, say, this};
 
 /// Set for the calls that come from cargo.
 const WRAPPER: &str = "TIDEGATE_FUZZ_COMPILER";
-const TARGETS: [&str; 6] = ["sql", "lql", "upload", "doors", "syslog", "plans"];
+const TARGETS: [&str; 7] = ["sql", "lql", "upload", "doors", "syslog", "plans", "claims"];
 /// The crates whose code is to be explored.
-const INSTRUMENTED: [&str; 13] = [
+const INSTRUMENTED: [&str; 15] = [
     "tidegate_cluster",
     "tidegate_sql",
     "tidegate_lql",
     "tidegate_compiler",
     "tidegate_http",
+    "tidegate_service",
     "tidegate_model",
     "tidegate_fuzz",
     "sql",
@@ -28,6 +29,7 @@ const INSTRUMENTED: [&str; 13] = [
     "doors",
     "syslog",
     "plans",
+    "claims",
 ];
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",

@@ -46,7 +46,7 @@ cargo xtask COMMAND
            each endpoint, take it through the gate and run its cases
   workflow run the commands of the workflow file for authors on a new endpoint, against a service
   fuzz TARGET [SECONDS]
-           feed a fuzz target (sql, lql, upload, doors, syslog, plans) with what it makes up, for a minute or as long as told
+           feed a fuzz target (sql, lql, upload, doors, syslog, plans, claims) with what it makes up, for a minute or as long as told
   console  try the console of the service in a real browser
   console-pictures
            make pictures of every page of the console, at two widths, dark and light, below the target folder

@@ -13,6 +13,7 @@ mod damage;
 mod demo;
 mod explain;
 mod import;
+mod issuer;
 mod outcome;
 mod recover;
 mod sample;
@@ -70,6 +71,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
+    /// Refuse tokens of issuers on a server before they end
+    Issuer(issuer::Arguments),
     /// Show which rows and columns of which sources a token reads on a server, or who reads a source
     Access(access::Arguments),
     /// List the sources of a server, and say whose their rows are
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::SlowQueries(arguments) => slow_queries::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
+        Command::Issuer(arguments) => issuer::run(&arguments),
         Command::Access(arguments) => access::run(&arguments),
         Command::Source(arguments) => source::run(&arguments),
         Command::Lql(command) => commands::lql(&command),

@@ -167,7 +167,7 @@ fn errors(text: &str) -> Result<Errors, String> {
     Errors::named(text).ok_or_else(|| format!("write {}", Errors::CHOICES))
 }
 
-fn expiry(text: &str) -> Result<i64, String> {
+pub(crate) fn expiry(text: &str) -> Result<i64, String> {
     if let Some(days) = text.strip_suffix('d').and_then(|days| days.parse::<u32>().ok()) {
         let age = Duration::from_secs(u64::from(days) * 86_400);
         return Ok((Utc::now() + age).timestamp_micros());

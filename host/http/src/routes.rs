@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 
@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::auth::await_key;
 use crate::failure::Refusal;
 use crate::follow::LAST_EVENT_ID;
-use crate::manage::{access, alerts, components, endpoints, sources, tokens};
+use crate::manage::{access, alerts, components, endpoints, issuers, sources, tokens};
 use crate::metrics::page::metrics;
 use crate::middleware::body_timeout::limit_body_time;
 use crate::middleware::close_unread::announce_close;
@@ -95,6 +95,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/access-tokens/{token}/access", get(access::of_token))
         .route("/api/access", get(access::all))
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
+        .route("/api/issuers/denied", get(issuers::list).post(issuers::deny))
+        .route("/api/issuers/denied/{denied}", delete(issuers::allow))
         .route("/api/openapi", get(openapi))
         .route("/", get(start))
         .route("/console", get(console::page))

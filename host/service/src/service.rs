@@ -198,7 +198,7 @@ impl Service {
         };
         let alerts = Alerts::new(&options.alerts, &store, &endpoints, &executor, clock);
         Ok(Arc::new(Self {
-            issuers: Issuers::new(&options.issuers),
+            issuers: Issuers::new(&options.issuers, tokens.denied()),
             rates: RateLimiter::new(options.rate.clone()),
             recheck: Recheck::new(checker),
             options,

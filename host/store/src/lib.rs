@@ -68,8 +68,8 @@ mod wal;
 
 pub use background::dropped::Dropped;
 pub use catalog::{
-    AlertMessage, AlertRecord, AlertState, Catalog, EndpointEntry, EndpointRecord, LogDamage, NewAlert, NewVersion,
-    RunOutcome, TokenRecord, is_due as is_alert_due,
+    AlertMessage, AlertRecord, AlertState, Catalog, DeniedRecord, EndpointEntry, EndpointRecord, LogDamage, NewAlert,
+    NewVersion, RunOutcome, TokenRecord, is_due as is_alert_due,
 };
 pub use error::StoreError;
 pub use ingest::{

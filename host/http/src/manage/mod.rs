@@ -1,4 +1,4 @@
-//! The management routes: endpoints and their versions, sources, access tokens. They require a private token.
+//! The management routes: endpoints and their versions, sources, access tokens, denied tokens. They require a private token.
 
 pub(crate) mod access;
 mod access_view;
@@ -9,6 +9,7 @@ pub(crate) mod components;
 mod endpoint_view;
 pub(crate) mod endpoints;
 mod fields;
+pub(crate) mod issuers;
 mod saving;
 pub(crate) mod sources;
 pub(crate) mod tokens;

@@ -1,13 +1,14 @@
 //! Metrics for operators, in the text format of Prometheus.
 //!
 //! Labels hold only values that are few and not secret: route templates (never paths), methods, classes of status,
-//! codes of failures. Names of endpoints, sources and tokens are left out, because the page needs no token.
+//! codes of failures, names of issuers. Names of endpoints, sources and tokens are left out, because the page needs no token.
 
 mod alerts;
 mod cluster;
 mod doors;
 mod figures;
 mod follow;
+mod issuers;
 mod objects;
 pub(crate) mod page;
 mod room;
@@ -34,6 +35,7 @@ use self::alerts::AlertMetrics;
 use self::cluster::ClusterMetrics;
 use self::doors::DoorMetrics;
 use self::figures::Figures;
+use self::issuers::IssuerMetrics;
 use self::room::RoomMetrics;
 pub(crate) use self::syslog::OpenSyslog;
 use self::syslog::SyslogMetrics;
@@ -119,6 +121,7 @@ pub(crate) struct Metrics {
     pub(crate) syslog: SyslogMetrics,
     alerts: AlertMetrics,
     cluster: ClusterMetrics,
+    issuers: IssuerMetrics,
     room: RoomMetrics,
     follow: Figures<FollowNumbers>,
     unusable: Gauge,
@@ -164,6 +167,7 @@ impl Metrics {
             syslog: SyslogMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
             cluster: ClusterMetrics::register(&mut registry),
+            issuers: IssuerMetrics::register(&mut registry),
             room: RoomMetrics::register(&mut registry),
             follow: Figures::register(&mut registry, &follow::TOTALS, &follow::LEVELS),
             unusable: Gauge::default(),
@@ -339,6 +343,7 @@ impl Metrics {
         self.objects.measure(&stats);
         self.alerts.measure(service);
         self.cluster.measure(service);
+        self.issuers.measure(service);
         self.follow.measure(&service.following.numbers());
         set(&self.unusable, service.registry.unusable().0);
         set(&self.memory, resident_memory().unwrap_or(0));

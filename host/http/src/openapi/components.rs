@@ -116,6 +116,7 @@ fn parameters() -> Value {
         "index": in_path("index", "The name of a source."),
         "source": in_path("source", "The id or the name of a source."),
         "token": in_path("token", "The id of an access token."),
+        "denied": in_path("denied", "The id of an entry of the deny list."),
         "alert": in_path("alert", "The name of an alert."),
         "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}},
         "sql": in_query("sql", "An ad-hoc query in SQL, which is run in place of the saved one over the endpoint's tables.", &text),

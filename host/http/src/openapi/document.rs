@@ -6,13 +6,13 @@ use tidegate_service::tokens::Access;
 
 use super::answers::Described;
 use super::{
-    access_routes, alert_routes, door_routes, endpoint_routes, endpoint_schemas, explanation_schemas, operation_routes,
-    request_routes, source_routes, token_routes, worker_schemas,
+    access_routes, alert_routes, door_routes, endpoint_routes, endpoint_schemas, explanation_schemas, issuer_routes,
+    operation_routes, request_routes, source_routes, token_routes, worker_schemas,
 };
 use super::{components, endpoints, route::Route};
 
 /// The fixed routes.
-const ROUTES: [&[Route]; 8] = [
+const ROUTES: [&[Route]; 9] = [
     request_routes::ROUTES,
     door_routes::ROUTES,
     endpoint_routes::ROUTES,
@@ -20,6 +20,7 @@ const ROUTES: [&[Route]; 8] = [
     source_routes::ROUTES,
     token_routes::ROUTES,
     access_routes::ROUTES,
+    issuer_routes::ROUTES,
     operation_routes::ROUTES,
 ];
 
@@ -42,6 +43,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
         all.extend(access_routes::schemas());
         all.extend(alert_routes::schemas());
         all.extend(endpoint_schemas::schemas());
+        all.extend(issuer_routes::schemas());
         all.insert("FillRates".to_owned(), source_routes::fill_rates());
         all.extend(worker_schemas::schemas());
         all.extend(explanation_schemas::schemas());

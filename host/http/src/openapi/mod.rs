@@ -6,7 +6,7 @@
 //! - `page`: the route;
 //! - `document`: the whole document; `fixed_document`: that of callers without a token;
 //! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes`,
-//!   `access_routes` and `operation_routes`: all of them, by subject;
+//!   `access_routes`, `issuer_routes` and `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
 //! - `schemas`, `endpoint_schemas`, `worker_schemas`, `explanation_schemas`: what they take and answer;
 //! - `components`: the refusals and parameters beside them, and what responses with rows have in common;
@@ -30,6 +30,7 @@ mod endpoints;
 mod explanation_schemas;
 mod fixed_document;
 mod follow_routes;
+mod issuer_routes;
 mod operation_routes;
 pub(crate) mod page;
 mod request_routes;

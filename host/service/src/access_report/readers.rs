@@ -35,6 +35,7 @@ impl AccessRule {
             name: &issuer.name,
             issuer: &issuer.issuer,
             subject: "",
+            id: None,
             scopes: &rule.scopes,
             pinned,
             limits: rule.limits.clone(),

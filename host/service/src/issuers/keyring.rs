@@ -20,6 +20,9 @@ const GOOD_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// The least time between two looks at a file.
 const FILE_PAUSE: Duration = Duration::from_secs(1);
 
+/// What can come of reading keys.
+const FETCHES: [&str; 3] = ["read", "unchanged", "failed"];
+
 /// What reads keys. Blocks.
 type Reading = Box<dyn FnMut() -> Result<Fetched, SourceError> + Send>;
 
@@ -33,6 +36,8 @@ pub(super) struct Keyring {
     /// Held while the issuer is asked. When it was asked last stands in it.
     asked: tokio::sync::Mutex<Option<Duration>>,
     reading: Arc<Mutex<Reading>>,
+    /// How often keys were read: with new ones, with the same ones, and in vain.
+    fetches: [AtomicU64; FETCHES.len()],
     /// Times are counted from here.
     began: Instant,
     /// How much later it is than the clock says, in seconds: a test turns it forward.
@@ -71,10 +76,18 @@ impl Keyring {
             generation: AtomicU64::new(0),
             asked: tokio::sync::Mutex::default(),
             reading: Arc::new(Mutex::new(reading)),
+            fetches: Default::default(),
             began: Instant::now(),
             #[cfg(test)]
             later: AtomicU64::new(0),
         }
+    }
+
+    /// A keyring with these keys, whose source is never read.
+    pub(super) fn fixed(options: &IssuerOptions, keys: KeySet) -> Self {
+        let keyring = Self::new(options);
+        let known = Known { keys: Some(Arc::new(keys)), confirmed: Some(keyring.now()), ..Known::default() };
+        Self { known: RwLock::new(known), ..keyring }
     }
 
     fn now(&self) -> Duration {
@@ -102,6 +115,24 @@ impl Keyring {
     /// Whether the keys could not be read the last time.
     pub(super) fn is_failing(&self) -> bool {
         self.known.read().unwrap_or_else(PoisonError::into_inner).failure.is_some()
+    }
+
+    /// How often keys were read, by what came of it.
+    pub(super) fn fetches(&self) -> Vec<(&'static str, u64)> {
+        FETCHES.into_iter().zip(&self.fetches).map(|(name, count)| (name, count.load(Ordering::Relaxed))).collect()
+    }
+
+    /// How long ago the keys were read last, or found to be the same. None if there are none.
+    pub(super) fn age(&self) -> Option<Duration> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.confirmed.map(|confirmed| self.now().saturating_sub(confirmed))
+    }
+
+    fn count(&self, outcome: &str) {
+        let counted = FETCHES.into_iter().zip(&self.fetches).find(|(name, _)| *name == outcome);
+        if let Some((_, count)) = counted {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// How long it is until the keys are to be read again.
@@ -140,6 +171,11 @@ impl Keyring {
         let Ok(read) = tokio::task::spawn_blocking(work).await else { return };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
+        self.count(match &read {
+            Ok(Fetched { keys: Some(_), .. }) => "read",
+            Ok(_) => "unchanged",
+            Err(_) => "failed",
+        });
         match read {
             Ok(Fetched { keys, age }) => {
                 if let Some(keys) = keys {

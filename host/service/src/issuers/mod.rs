@@ -4,14 +4,15 @@
 //! in [`Issuers::access`]; the claims that grant nothing and refuse nothing are not looked at.
 //!
 //! Checking a signature takes ten times as long as a kept answer. So what was found out about a token is kept under the
-//! SHA-256 of the whole token, for five minutes, or until the token expires or the keys of its issuer change. Refusals are not
-//! kept: anybody can make as many different ones as they like.
+//! SHA-256 of the whole token, for five minutes, or until the token expires, the keys of its issuer change, or the token is
+//! denied. Refusals are not kept: anybody can make as many different ones as they like.
 
 mod address;
 pub(crate) mod algorithm;
 mod check;
 mod claims;
 mod compact;
+mod counts;
 mod key;
 mod key_set;
 mod keyring;
@@ -30,10 +31,12 @@ use sha2::{Digest, Sha256};
 use tidegate_model::Failure;
 
 use crate::issuer_options::IssuerOptions;
-use crate::tokens::{Access, IssuedAccess};
+use crate::tokens::{Access, DenyList, IssuedAccess, subject_digest};
 pub use algorithm::Algorithm;
 pub(crate) use check::check;
 use compact::{Compact, looks_like_one};
+use counts::CheckCounts;
+pub use counts::IssuerNumbers;
 use keyring::Keyring;
 use refusal::Refusal;
 
@@ -44,7 +47,7 @@ const KEPT_BYTES: u64 = 64 << 20;
 /// How long it is slept before it is looked whether keys are due.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(500);
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
-/// What a token's rights take beside their texts.
+/// What a token's rights take beside what they hold: themselves, their key and their place in the cache.
 const KEPT_BASE: usize = 768;
 
 /// All issuers of a service.
@@ -52,6 +55,9 @@ const KEPT_BASE: usize = 768;
 pub struct Issuers {
     list: Vec<Issuer>,
     kept: Cache<[u8; 32], Kept>,
+    denied: Arc<DenyList>,
+    /// Checks of tokens of no issuer of the configuration.
+    others: CheckCounts,
 }
 
 /// An issuer with its keys.
@@ -59,6 +65,7 @@ pub struct Issuers {
 struct Issuer {
     options: IssuerOptions,
     keyring: Arc<Keyring>,
+    counts: CheckCounts,
 }
 
 /// The rights of a token that was checked.
@@ -74,12 +81,23 @@ struct Kept {
 
 impl Issuers {
     /// The issuers of a configuration that was checked. Their keys are not read yet.
-    pub(crate) fn new(options: &[IssuerOptions]) -> Arc<Self> {
-        let issuer =
-            |options: &IssuerOptions| Issuer { options: options.clone(), keyring: Arc::new(Keyring::new(options)) };
+    pub(crate) fn new(options: &[IssuerOptions], denied: Arc<DenyList>) -> Arc<Self> {
+        let issuer = |options: &IssuerOptions| Issuer::new(options.clone(), Keyring::new(options));
+        Arc::new(Self::of(options.iter().map(issuer).collect(), denied))
+    }
+
+    fn of(list: Vec<Issuer>, denied: Arc<DenyList>) -> Self {
         let weight = |_: &[u8; 32], kept: &Kept| u32::try_from(kept.access.bytes() + KEPT_BASE).unwrap_or(u32::MAX);
         let kept = Cache::builder().max_capacity(KEPT_BYTES).weigher(weight).build();
-        Arc::new(Self { list: options.iter().map(issuer).collect(), kept })
+        Self { list, kept, denied, others: CheckCounts::default() }
+    }
+
+    /// Issuers with one issuer, whose keys are those of this set and are never read again. For the fuzz target.
+    ///
+    /// None if the set cannot be used.
+    pub fn with_keys(options: &IssuerOptions, set: &[u8]) -> Option<Self> {
+        let keys = key_set::KeySet::read(set, &options.algorithms, &options.name).ok()?;
+        Some(Self::of(vec![Issuer::new(options.clone(), Keyring::fixed(options, keys))], Arc::default()))
     }
 
     /// Reads the keys of all issuers, now and whenever they are due, until the issuers are dropped.
@@ -94,6 +112,36 @@ impl Issuers {
         (self.list.len(), self.list.iter().filter(|issuer| issuer.keyring.is_failing()).count())
     }
 
+    /// The issuer with this name in the configuration, or this `iss`.
+    pub fn named(&self, name: &str) -> Option<&IssuerOptions> {
+        let all = || self.list.iter().map(|issuer| &issuer.options);
+        all().find(|options| options.name == name).or_else(|| all().find(|options| options.issuer == name))
+    }
+
+    /// The names of all issuers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|issuer| issuer.options.name.as_str())
+    }
+
+    /// What was checked and read since the start: by issuer, and under an empty name of tokens of no issuer.
+    pub fn numbers(&self) -> impl Iterator<Item = IssuerNumbers<'_>> {
+        let own = self.list.iter().map(|issuer| IssuerNumbers {
+            name: &issuer.options.name,
+            accepted: issuer.counts.accepted(),
+            refused: issuer.counts.refused(),
+            fetches: issuer.keyring.fetches(),
+            keys_age: issuer.keyring.age(),
+        });
+        let others = (!self.list.is_empty()).then(|| IssuerNumbers {
+            name: "",
+            accepted: self.others.accepted(),
+            refused: self.others.refused(),
+            fetches: Vec::new(),
+            keys_age: None,
+        });
+        own.chain(others)
+    }
+
     /// The access rights of a token at `now` (microseconds since 1970). None if it is no JWT, or there are no issuers.
     ///
     /// # Errors
@@ -105,27 +153,32 @@ impl Issuers {
             return None;
         }
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some(access) = self.kept(&digest, now) {
+        if let Some((issuer, access)) = self.kept(&digest, now) {
+            issuer.counts.accept();
             return Some(Ok(access));
         }
         let compact = match Compact::read(token) {
             Ok(compact) => compact,
-            Err(refusal) => return Some(Err(refused(&refusal, None, None))),
+            Err(refusal) => return Some(Err(self.refused(&refusal, None, None))),
         };
         let Some((place, issuer)) = self.issuer_of(&compact) else {
-            return Some(Err(refused(&Refusal::Issuer, None, Some(&compact))));
+            return Some(Err(self.refused(&Refusal::Issuer, None, Some(&compact))));
         };
         // Read before the keys: keys that come in between only make the entry useless.
         let generation = issuer.keyring.generation();
-        let checked = issuer.check(&compact, now).map(|access| {
+        let checked = issuer.check(&compact, now).and_then(|access| {
+            if self.denied.refuses(&access, now) {
+                return Err(Refusal::Denied);
+            }
             let access = Arc::new(access);
             let until = access.expires_at().unwrap_or(now).min(now.saturating_add(KEPT_FOR));
             if until > now {
                 self.kept.insert(digest, Kept { access: Arc::clone(&access), until, issuer: place, generation });
             }
-            access
+            issuer.counts.accept();
+            Ok(access)
         });
-        Some(checked.map_err(|refusal| refused(&refusal, Some(issuer), Some(&compact))))
+        Some(checked.map_err(|refusal| self.refused(&refusal, Some(issuer), Some(&compact))))
     }
 
     /// Waits until the keys are read again for which this token asks, if it asks for any, and if that may be done now. Whoever
@@ -149,19 +202,41 @@ impl Issuers {
         }
     }
 
-    fn kept(&self, digest: &[u8; 32], now: i64) -> Option<Arc<Access>> {
+    fn kept(&self, digest: &[u8; 32], now: i64) -> Option<(&Issuer, Arc<Access>)> {
         let kept = self.kept.get(digest)?;
-        let generation = self.list.get(kept.issuer)?.keyring.generation();
-        (now < kept.until && generation == kept.generation).then_some(kept.access)
+        let issuer = self.list.get(kept.issuer)?;
+        let is_good = now < kept.until
+            && issuer.keyring.generation() == kept.generation
+            && !self.denied.refuses(&kept.access, now);
+        is_good.then_some((issuer, kept.access))
     }
 
     fn issuer_of(&self, compact: &Compact<'_>) -> Option<(usize, &Issuer)> {
         let named = compact.issuer()?;
         self.list.iter().enumerate().find(|(_, issuer)| issuer.options.issuer == named)
     }
+
+    /// The failure of a refused token, which is counted, and a line in the log. Whoever sent it chose every text in it, so none
+    /// is written but the name of the key.
+    fn refused(&self, refusal: &Refusal, issuer: Option<&Issuer>, compact: Option<&Compact<'_>>) -> Failure {
+        issuer.map_or(&self.others, |issuer| &issuer.counts).refuse(refusal.reason());
+        match (issuer, compact) {
+            (Some(issuer), Some(compact)) => {
+                let subject = compact.claims.get("sub").and_then(serde_json::Value::as_str).map(subject_digest);
+                let (kid, subject) = (compact.kid.as_deref().unwrap_or_default(), subject.unwrap_or_default());
+                tracing::info!(issuer = issuer.options.name, ?kid, subject, reason = %refusal, "a token is refused");
+            }
+            _ => tracing::debug!(reason = %refusal, "a token is refused"),
+        }
+        refusal.into()
+    }
 }
 
 impl Issuer {
+    fn new(options: IssuerOptions, keyring: Keyring) -> Self {
+        Self { options, keyring: Arc::new(keyring), counts: CheckCounts::default() }
+    }
+
     /// The rights of a token at `now` (microseconds since 1970). The signature comes before every claim, so that what is
     /// told about claims is told only to those who have a token.
     fn check(&self, compact: &Compact<'_>, now: i64) -> Result<Access, Refusal> {
@@ -184,6 +259,7 @@ impl Issuer {
             name: &self.options.name,
             issuer: &self.options.issuer,
             subject: &checked.subject,
+            id: claims.get("jti").and_then(serde_json::Value::as_str),
             scopes: &rule.scopes,
             pinned,
             limits: rule.limits.clone(),
@@ -200,26 +276,6 @@ fn media_type(typ: &str) -> &str {
         Some((start, rest)) if start.eq_ignore_ascii_case("application/") => rest,
         _ => typ,
     }
-}
-
-/// The failure of a refused token, and a line in the log. Whoever sent it chose every text in it, so none is written but the
-/// name of the key.
-fn refused(refusal: &Refusal, issuer: Option<&Issuer>, compact: Option<&Compact<'_>>) -> Failure {
-    match (issuer, compact) {
-        (Some(issuer), Some(compact)) => {
-            let subject = compact.claims.get("sub").and_then(serde_json::Value::as_str).map(subject_digest);
-            let (kid, subject) = (compact.kid.as_deref().unwrap_or_default(), subject.unwrap_or_default());
-            tracing::info!(issuer = issuer.options.name, ?kid, subject, reason = %refusal, "a token is refused");
-        }
-        _ => tracing::debug!(reason = %refusal, "a token is refused"),
-    }
-    refusal.into()
-}
-
-/// What stands for a subject in the log.
-fn subject_digest(subject: &str) -> String {
-    let digest: [u8; 32] = Sha256::digest(subject.as_bytes()).into();
-    hex::encode(digest.get(..8).unwrap_or_default())
 }
 
 /// Reads the keys of an issuer whenever they are due.

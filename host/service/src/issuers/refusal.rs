@@ -1,9 +1,14 @@
 //! Why a token of an issuer is refused: in full for the log, in one word for the caller.
 //!
 //! Whoever tries forged tokens must not learn from the answers how far each of them came. Whoever runs the issuer needs to
-//! know exactly. So the caller is told one of four words, and the log has the reason. Neither repeats the token.
+//! know exactly. So the caller is told one of five words, and the log has the reason. Neither repeats the token. The metrics
+//! count by these words, and by those for what is no fault of the token.
 
 use tidegate_model::{Code, Failure};
+
+/// The words by which refused tokens are counted.
+pub(super) const REASONS: [&str; 8] =
+    ["expired", "audience", "key", "signature", "denied", "rule", "pin", "unavailable"];
 
 /// Why a token of an issuer is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +61,9 @@ pub enum Refusal {
     /// It was issued before the time from which tokens of the issuer count.
     #[error("it was issued before not_before")]
     Revoked,
+    /// The deny list has its subject or its `jti`.
+    #[error("the deny list has its sub or its jti")]
+    Denied,
     /// No rule of the issuer matches it.
     #[error("no rule of the issuer matches it")]
     NoRule,
@@ -80,7 +88,18 @@ impl Refusal {
             Self::Header(_) | Self::Algorithm | Self::UnknownKey | Self::AmbiguousKey => Some("key"),
             Self::Type | Self::Issuer | Self::Audience => Some("audience"),
             Self::Expired | Self::NotYet(_) | Self::TooLongLife | Self::Revoked => Some("expired"),
+            Self::Denied => Some("denied"),
             Self::NoRule | Self::Pin { .. } | Self::NoKeys => None,
+        }
+    }
+
+    /// The word for the metrics, one of [`REASONS`].
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::NoRule => "rule",
+            Self::Pin { .. } => "pin",
+            Self::NoKeys => "unavailable",
+            other => other.word().unwrap_or("signature"),
         }
     }
 }

@@ -63,13 +63,15 @@ pub(super) enum SourceError {
 #[derive(Debug)]
 pub(super) struct Source {
     options: IssuerOptions,
+    /// The time for one request.
+    time: Duration,
     /// When the file was changed that was read last, and its length.
     read: Option<(SystemTime, u64)>,
 }
 
 impl Source {
     pub(super) fn new(options: &IssuerOptions) -> Self {
-        Self { options: options.clone(), read: None }
+        Self { options: options.clone(), time: TIME, read: None }
     }
 
     /// Whether it costs somebody else nothing to ask often.
@@ -128,7 +130,8 @@ impl Source {
     /// The body at an address, and how long it may be used.
     fn fetch(&self, address: &Address) -> Result<(Vec<u8>, Duration), SourceError> {
         let allowed = address.reach(&self.options.allow_networks);
-        let outbound = Outbound { time: TIME, connect_time: TIME, allowed, setting: "allow_networks of the issuer" };
+        let outbound =
+            Outbound { time: self.time, connect_time: self.time, allowed, setting: "allow_networks of the issuer" };
         exchange(&outbound.agent(), &address.url)
     }
 
@@ -184,8 +187,78 @@ fn age(control: &str) -> Duration {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
+
     use super::*;
+
+    const KEYS: &str =
+        r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}"#;
+
+    /// A server on this machine that sends these bytes behind the head of an answer, and then waits for so long.
+    fn server(body: impl Fn(&str) -> String + Send + 'static, wait: Duration) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+                let first = lines.next().unwrap_or_default();
+                while lines.next().is_some_and(|line| !line.is_empty()) {}
+                let body = body(first.split(' ').nth(1).unwrap_or_default());
+                let _ = write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{body}");
+                std::thread::sleep(wait);
+            }
+        });
+        base
+    }
+
+    fn read(issuer: &str, keys: KeysFrom, time: Duration) -> Result<Fetched, SourceError> {
+        let options = IssuerOptions { issuer: issuer.to_owned(), keys: Some(keys), ..IssuerOptions::default() };
+        Source { options, time, read: None }.read()
+    }
+
+    #[test]
+    fn an_answer_has_256_kib_at_most() {
+        let padded = |bytes: usize| format!("{KEYS}{}", " ".repeat(bytes - KEYS.len()));
+        let (most, more) = (padded(MOST_BYTES), padded(MOST_BYTES + 1));
+        let base = server(move |path| if path == "/most" { most.clone() } else { more.clone() }, Duration::ZERO);
+        let of = |path: &str| read("", KeysFrom::Url(format!("{base}/{path}")), TIME);
+        assert!(of("most").unwrap().keys.is_some());
+        assert_eq!(of("more").err(), Some(SourceError::TooLong));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_end_is_broken_off() {
+        assert_eq!(TIME, Duration::from_secs(5));
+        let base = server(|_| "{\"keys\":[".to_owned(), Duration::from_secs(60));
+        let began = Instant::now();
+        let read = read("", KeysFrom::Url(base), Duration::from_millis(200));
+        assert!(matches!(read, Err(SourceError::Exchange(_))), "{read:?}");
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn discovered_keys_are_on_the_issuer_s_host_or_the_one_that_is_named() {
+        let keys = server(|_| KEYS.to_owned(), Duration::ZERO).replace("127.0.0.1", "localhost");
+        let own = keys.clone();
+        let issuer = server(move |_| format!(r#"{{"issuer":"ISSUER","jwks_uri":"{own}"}}"#), Duration::ZERO);
+        assert_eq!(read(&issuer, KeysFrom::Discovery { host: None }, TIME).err(), Some(SourceError::OtherIssuer));
+        let address = Arc::new(Mutex::new(String::new()));
+        let (told, jwks) = (Arc::clone(&address), keys);
+        let body = move |_: &str| format!(r#"{{"issuer":"{}","jwks_uri":"{jwks}"}}"#, told.lock().unwrap());
+        let issuer = server(body, Duration::ZERO);
+        *address.lock().unwrap() = issuer.clone();
+        let host = |host: Option<&str>| KeysFrom::Discovery { host: host.map(str::to_owned) };
+        assert_eq!(read(&issuer, host(None), TIME).err(), Some(SourceError::OtherHost));
+        assert_eq!(read(&issuer, host(Some("keys.example.com")), TIME).err(), Some(SourceError::OtherHost));
+        // This machine's other name may lead to another of its addresses, at which nobody listens.
+        let found = read(&issuer, host(Some("localhost")), TIME);
+        assert!(matches!(found, Ok(Fetched { keys: Some(_), .. }) | Err(SourceError::Exchange(_))), "{found:?}");
+    }
 
     #[test]
     fn keys_are_used_for_a_minute_at_least_and_a_day_at_most() {

@@ -50,31 +50,27 @@ const WITHIN_RULE: [(&str, &str); 3] = [
     ("limits", "what one request may use, where that is less than the server's limits, as under [limits]"),
 ];
 
+/// A text, taken as it is.
+macro_rules! text {
+    ($name:literal, $what:literal, $how:literal, $holder:ty, $field:ident) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Text {
+                how: $how,
+                get: |o: &$holder| o.$field.clone(),
+                set: |o, text| {
+                    text.clone_into(&mut o.$field);
+                    true
+                },
+            },
+        }
+    };
+}
+
 const ISSUER: &[Setting<IssuerOptions>] = &[
-    Setting {
-        name: "name",
-        what: "what it is called in log lines and as an author",
-        access: Access::Text {
-            how: "a short name",
-            get: |o: &IssuerOptions| o.name.clone(),
-            set: |o, text| {
-                o.name = text.to_owned();
-                true
-            },
-        },
-    },
-    Setting {
-        name: "issuer",
-        what: "what its tokens have as iss, byte for byte",
-        access: Access::Text {
-            how: "a text",
-            get: |o: &IssuerOptions| o.issuer.clone(),
-            set: |o, text| {
-                o.issuer = text.to_owned();
-                true
-            },
-        },
-    },
+    text!("name", "what it is called in log lines and as an author", "a short name", IssuerOptions, name),
+    text!("issuer", "what its tokens have as iss, byte for byte", "a text", IssuerOptions, issuer),
     Setting {
         name: "audience",
         what: "what its tokens have one of as aud",
@@ -143,30 +139,20 @@ const ISSUER: &[Setting<IssuerOptions>] = &[
 ];
 
 const RULE: &[Setting<RuleOptions>] = &[
-    Setting {
-        name: "name",
-        what: "what it is called in log lines and reports; its number unless set",
-        access: Access::Text {
-            how: "a short name",
-            get: |o: &RuleOptions| o.name.clone(),
-            set: |o, text| {
-                o.name = text.to_owned();
-                true
-            },
-        },
-    },
-    Setting {
-        name: "scopes",
-        what: "the scopes of its tokens, as of stored ones",
-        access: Access::Text {
-            how: "scopes with blanks between them",
-            get: |o: &RuleOptions| o.scopes.clone(),
-            set: |o, text| {
-                o.scopes = text.to_owned();
-                true
-            },
-        },
-    },
+    text!(
+        "name",
+        "what it is called in log lines and reports; its number unless set",
+        "a short name",
+        RuleOptions,
+        name
+    ),
+    text!(
+        "scopes",
+        "the scopes of its tokens, as of stored ones",
+        "scopes with blanks between them",
+        RuleOptions,
+        scopes
+    ),
     Setting {
         name: "redact",
         what: "whether IP addresses are masked in every answer",

@@ -40,6 +40,8 @@ pub struct Access {
 pub(super) struct Issued {
     /// The issuer and the pinned values.
     pub(super) group: Identity,
+    /// The issuer and the token's `jti`, if it has one.
+    pub(super) token: Option<Identity>,
     /// The issuer's name, and what stands for the subject in log lines.
     pub(super) label: String,
     /// Whether personal data is masked in every answer.

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use tidegate_model::LimitSet;
 
 use super::access::{Access, Issued};
+use super::denied::DeniedClaim;
 use super::scopes::Scopes;
 use crate::tenant::{Identity, Tenant};
 
@@ -22,6 +23,8 @@ pub(crate) struct IssuedAccess<'a> {
     pub(crate) issuer: &'a str,
     /// The token's `sub`.
     pub(crate) subject: &'a str,
+    /// The token's `jti`, if that is a text.
+    pub(crate) id: Option<&'a str>,
     pub(crate) scopes: &'a str,
     pub(crate) pinned: BTreeMap<String, String>,
     pub(crate) limits: LimitSet,
@@ -36,19 +39,34 @@ impl IssuedAccess<'_> {
     pub(crate) fn access(self) -> Access {
         let pins = self.pinned.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
         let group = digest("tenant", [self.issuer].into_iter().chain(pins));
-        let subject = hex::encode(Sha256::digest(self.subject.as_bytes()).get(..8).unwrap_or_default());
+        let subject = subject_digest(self.subject);
+        let token = self.id.map(|id| denied_as(DeniedClaim::TokenId, self.issuer, id));
         let label = format!("{}:{subject}", self.name);
         Access {
             who: format!("{}:{}", self.name, self.subject),
-            identity: digest("subject", [self.issuer, self.subject]),
+            identity: denied_as(DeniedClaim::Subject, self.issuer, self.subject),
             scopes: Scopes::stored(self.scopes),
             pinned: self.pinned,
             limits: self.limits,
             expires_at: Some(self.expires_at),
-            issued: Some(Issued { group, label, redact: self.redact }),
+            issued: Some(Issued { group, token, label, redact: self.redact }),
             ..Access::default()
         }
     }
+}
+
+/// What stands for a subject in the log.
+pub(crate) fn subject_digest(subject: &str) -> String {
+    hex::encode(Sha256::digest(subject.as_bytes()).get(..8).unwrap_or_default())
+}
+
+/// What stands for the tokens of an issuer with a claim of this value. That of a subject is the subject's identity.
+pub(super) fn denied_as(claim: DeniedClaim, issuer: &str, value: &str) -> Identity {
+    let purpose = match claim {
+        DeniedClaim::Subject => "subject",
+        DeniedClaim::TokenId => "token",
+    };
+    digest(purpose, [issuer, value])
 }
 
 /// A SHA-256 of texts, each behind its length, so that no two lists of texts have the same.
@@ -89,15 +107,16 @@ impl Access {
         self.issued.as_ref().is_some_and(|issued| issued.redact)
     }
 
-    /// Whether the token is of an issuer. Then nobody but its end takes its rights away.
+    /// Whether the token is of an issuer. Then its end takes its rights away, or the deny list.
     pub(super) fn is_issued(&self) -> bool {
         self.issued.is_some()
     }
 
-    /// Roughly the bytes of its texts.
+    /// Roughly the bytes of what it holds beside itself, rounded up: each text with what its allocation takes.
     pub(crate) fn bytes(&self) -> usize {
         let pinned: usize = self.pinned.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
-        self.who.len() + pinned
+        let label = self.issued.as_ref().map_or(0, |issued| issued.label.len());
+        self.who.len() + label + pinned + self.scopes.bytes() + self.limits.iter().count() * 64
     }
 }
 
@@ -108,8 +127,18 @@ mod tests {
     fn access(issuer: &str, subject: &str, project: &str) -> Access {
         let pinned = BTreeMap::from([("project".to_owned(), project.to_owned())]);
         let limits = LimitSet::new();
-        IssuedAccess { name: "n", issuer, subject, scopes: "query", pinned, limits, redact: false, expires_at: 1 }
-            .access()
+        IssuedAccess {
+            name: "n",
+            issuer,
+            subject,
+            id: None,
+            scopes: "query",
+            pinned,
+            limits,
+            redact: false,
+            expires_at: 1,
+        }
+        .access()
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod access;
 mod classes;
+mod denied;
 mod issued;
 mod last_use;
 mod new_token;
@@ -26,7 +27,9 @@ use secret::hash;
 
 pub use access::Access;
 pub use classes::{AccessClass, ClassKey};
-pub(crate) use issued::IssuedAccess;
+pub(crate) use denied::DenyList;
+pub use denied::{DeniedClaim, MOST_DENIED, NewDenial};
+pub(crate) use issued::{IssuedAccess, subject_digest};
 pub use new_token::NewToken;
 pub(crate) use secret::artefact_key;
 pub use secret::{generate_alert_secret, generate_token};
@@ -60,7 +63,9 @@ pub struct Tokens {
     /// The tokens of the environment.
     fixed: TokenMap,
     known: RwLock<TokenMap>,
-    /// The change counter of the catalog at the time when `known` was read. The lock is held during each change, so
+    /// Tokens of issuers that are refused.
+    denied: Arc<DenyList>,
+    /// The change counter of the catalog at the time when `known` and `denied` were read. The lock is held during each change, so
     /// that an older state never replaces a newer one.
     generation: Mutex<u64>,
 }
@@ -88,12 +93,13 @@ impl Tokens {
                 fixed.insert(identity, Arc::new(access));
             }
         }
-        let tokens = Self { fixed, known: RwLock::default(), generation: Mutex::new(0) };
+        let tokens = Self { fixed, known: RwLock::default(), denied: Arc::default(), generation: Mutex::new(0) };
         tokens.read(catalog, &mut tokens.generation.lock().unwrap_or_else(PoisonError::into_inner))?;
         Ok(tokens)
     }
 
-    /// Reads all tokens of the catalog. Returns those that are the first of their class, one of each.
+    /// Reads all tokens of the catalog, and what is denied. Returns the tokens that are the first of their class, one of
+    /// each.
     fn read(&self, catalog: &Catalog, generation: &mut u64) -> Result<Vec<Arc<Access>>, StoreError> {
         // The counter is read before the tokens, so that a change in between is noticed at the next check. It is stored
         // after them, so that a failed read is repeated.
@@ -114,6 +120,7 @@ impl Tokens {
         let mut classes: HashSet<ClassKey> = before.values().map(|access| access.class()).collect();
         let added = known.iter().filter(|(hash, _)| !before.contains_key(*hash)).map(|(_, access)| access);
         let first = added.filter(|access| classes.insert(access.class())).cloned().collect();
+        self.denied.replace(&catalog.denied(0)?);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         *generation = counted;
         Ok(first)
@@ -147,10 +154,15 @@ impl Tokens {
         Ok(Some(tokens))
     }
 
+    /// Tokens of issuers that are refused before they end, as the catalog has them.
+    pub(crate) fn denied(&self) -> Arc<DenyList> {
+        Arc::clone(&self.denied)
+    }
+
     /// Whether the rights of a token are still these at `now` (microseconds).
     pub(crate) fn holds(&self, access: &Access, now: i64) -> bool {
         if access.is_issued() {
-            return access.expires_at.is_some_and(|expiry| now < expiry);
+            return access.expires_at.is_some_and(|expiry| now < expiry) && !self.denied.refuses(access, now);
         }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let is_in_time = |known: &&Arc<Access>| known.expires_at.is_none_or(|expiry| now < expiry);
@@ -200,8 +212,9 @@ impl Tokens {
     }
 }
 
-/// Reads the tokens again whenever another process has changed them, and writes their last uses, until the service is
-/// dropped. `tell` is called with tokens that another process has made, of each class that there was not before one.
+/// Reads the tokens again whenever another process has changed them, writes their last uses, and deletes what is no longer
+/// denied, until the service is dropped. `tell` is called with tokens that another process has made, of each class that
+/// there was not before one.
 pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>, tell: impl Fn(Vec<Arc<Access>>) + Send) {
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -217,6 +230,7 @@ pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>, tell: impl F
             let catalog = store.catalog();
             if is_time {
                 tokens.write_uses(catalog)?;
+                catalog.drop_ended_denials(chrono::Utc::now().timestamp_micros())?;
             }
             let mut generation = tokens.generation.lock().unwrap_or_else(PoisonError::into_inner);
             if catalog.tokens_generation()? == *generation {

@@ -45,6 +45,11 @@ impl Scopes {
         }
     }
 
+    /// Roughly the bytes of its texts, with what their allocations take.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(|scope| scope.len() + 48).sum()
+    }
+
     fn has(&self, scope: &str) -> bool {
         self.0.iter().any(|own| own == scope)
     }

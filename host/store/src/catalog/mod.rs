@@ -6,8 +6,8 @@
 //! writes syncs at every commit (`synchronous=FULL`). The calls here are short but block; async code should call them on a
 //! blocking thread.
 //!
-//! [`database`] opens connections and migrates the schema, `names` makes its files durable, `alerts`, `endpoints` and
-//! `tokens` are tables of the server, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's own
+//! [`database`] opens connections and migrates the schema, `names` makes its files durable, `alerts`, `denied`, `endpoints`
+//! and `tokens` are tables of the server, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's own
 //! write-ahead file for damage.
 //!
 //! Uses: `data_folder`, errors.
@@ -15,6 +15,7 @@
 mod alerts;
 pub(crate) mod copy;
 pub(crate) mod database;
+mod denied;
 mod endpoints;
 pub(crate) mod names;
 mod tokens;
@@ -32,6 +33,7 @@ use uuid::Uuid;
 
 pub use self::{
     alerts::{AlertMessage, AlertRecord, AlertState, NewAlert, RunOutcome, is_due},
+    denied::DeniedRecord,
     endpoints::{EndpointEntry, EndpointRecord, NewVersion},
     tokens::TokenRecord,
     wal_file::LogDamage,

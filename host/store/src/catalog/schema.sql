@@ -111,6 +111,18 @@ CREATE TABLE token_uses (
     last_used INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Tokens of issuers that are refused before they end, a bounded number. When an entry is over, it is deleted.
+CREATE TABLE denied (
+    id         BLOB PRIMARY KEY,
+    issuer     TEXT NOT NULL,           -- iss of the tokens
+    claim      TEXT NOT NULL,           -- which claim names them: sub, jti
+    value      TEXT NOT NULL,
+    until      INTEGER NOT NULL,
+    reason     TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL,
+    UNIQUE (issuer, claim, value)
+) STRICT, WITHOUT ROWID;
+
 -- The alerts of endpoints, each with its state. What it is stands in the manifest of the endpoint's current version;
 -- saving a version writes both in one transaction.
 CREATE TABLE alerts (
@@ -150,7 +162,7 @@ CREATE TABLE alert_messages (
 CREATE INDEX alert_messages_by_alert ON alert_messages (endpoint, name, id);
 CREATE INDEX alert_messages_by_next_try ON alert_messages (next_try);
 
--- Counts every change of tokens and endpoints, whoever makes it: a server that runs compares the
+-- Counts every change of tokens, denied ones and endpoints, whoever makes it: a server that runs compares the
 -- number to notice what another process did to the same file.
 INSERT INTO meta (key, value) VALUES ('tokens_generation', '0');
 CREATE TRIGGER tokens_insert AFTER INSERT ON tokens BEGIN
@@ -160,6 +172,15 @@ CREATE TRIGGER tokens_update AFTER UPDATE ON tokens BEGIN
     UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
 END;
 CREATE TRIGGER tokens_delete AFTER DELETE ON tokens BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER denied_insert AFTER INSERT ON denied BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER denied_update AFTER UPDATE ON denied BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER denied_delete AFTER DELETE ON denied BEGIN
     UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
 END;
 CREATE TRIGGER endpoints_insert AFTER INSERT ON endpoints BEGIN

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{all, manual, open};
-use crate::{Catalog, NewVersion, Store, StoreError, TokenRecord, catalog::database, data_folder::paths};
+use crate::{Catalog, DeniedRecord, NewVersion, Store, StoreError, TokenRecord, catalog::database, data_folder::paths};
 
 fn token(id: Uuid, hash: u8) -> TokenRecord {
     TokenRecord {
@@ -286,4 +286,46 @@ fn a_catalog_of_tomorrow_or_of_somebody_else_is_refused() {
         assert!(matches!(Store::open(dir.path(), manual()), Err(StoreError::Incompatible { .. })));
         assert!(matches!(Catalog::open_beside(dir.path()), Err(StoreError::Incompatible { .. })));
     }
+}
+
+#[test]
+fn denied_tokens_are_bounded_and_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let catalog = store.catalog();
+    let record = |value: &str, created_at: i64, until: i64| DeniedRecord {
+        id: Uuid::new_v4(),
+        issuer: "https://id.example.com/".to_owned(),
+        claim: "sub".to_owned(),
+        value: value.to_owned(),
+        until,
+        reason: "left".to_owned(),
+        created_at,
+    };
+    let before = catalog.tokens_generation().unwrap();
+    let (one, two) = (record("u1", 1, 10), record("u2", 2, 20));
+    assert_eq!(catalog.deny(&one, 2).unwrap(), Some(one.clone()));
+    assert_eq!(catalog.deny(&two, 2).unwrap(), Some(two.clone()));
+    assert!(catalog.tokens_generation().unwrap() > before, "servers notice it");
+    // There are no more, but an entry may get another end.
+    assert_eq!(catalog.deny(&record("u3", 3, 30), 2).unwrap(), None);
+    let longer = DeniedRecord { until: 15, reason: String::new(), ..one.clone() };
+    assert_eq!(
+        catalog.deny(&DeniedRecord { id: Uuid::new_v4(), created_at: 3, ..longer.clone() }, 2).unwrap(),
+        Some(longer.clone())
+    );
+    assert_eq!(catalog.denied(0).unwrap(), [longer.clone(), two.clone()]);
+    assert_eq!(catalog.denied(15).unwrap(), [two.clone()]);
+    // What is over makes place.
+    let third = record("u3", 16, 30);
+    assert_eq!(catalog.deny(&third, 2).unwrap(), Some(third.clone()));
+    catalog.drop_ended_denials(20).unwrap();
+    assert_eq!(catalog.denied(0).unwrap(), std::slice::from_ref(&third));
+    assert!(catalog.allow(third.id).unwrap() && !catalog.allow(third.id).unwrap());
+    let after = catalog.tokens_generation().unwrap();
+    catalog.drop_ended_denials(100).unwrap();
+    assert_eq!(catalog.tokens_generation().unwrap(), after, "nothing was deleted");
+    catalog.deny(&two, 2).unwrap();
+    drop(store);
+    assert_eq!(open(&dir).catalog().denied(0).unwrap(), [two]);
 }

@@ -372,7 +372,8 @@ async fn segments_of_older_versions_are_merged() {
     conn.execute_batch(
         "ALTER TABLE segments DROP COLUMN runs; ALTER TABLE dropped DROP COLUMN replaced_by;
          ALTER TABLE segments DROP COLUMN tenant_path; ALTER TABLE sources DROP COLUMN tenant;
-         DROP TABLE alerts; DROP TABLE alert_runs; DROP TABLE alert_messages; DROP TABLE token_uses;",
+         DROP TABLE alerts; DROP TABLE alert_runs; DROP TABLE alert_messages; DROP TABLE token_uses;
+         DROP TABLE denied;",
     )
     .unwrap();
     conn.pragma_update(None, "user_version", 5).unwrap();

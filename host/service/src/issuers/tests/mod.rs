@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 mod configuration;
+mod denied;
 mod forge;
 mod rules;
 mod traps;
@@ -80,7 +81,7 @@ async fn issuers_of(options: IssuerOptions, keys: Vec<Value>, pause: Duration) -
     published.set(Some(keys));
     let keyring = published.keyring(&options, pause);
     keyring.refresh().await;
-    let issuers = Issuers { list: vec![Issuer { options, keyring }], kept: Cache::new(1_000) };
+    let issuers = Issuers::of(vec![Issuer { options, keyring, counts: CheckCounts::default() }], Arc::default());
     (issuers, published)
 }
 
@@ -166,7 +167,7 @@ async fn without_any_keys_it_is_the_issuer_s_fault() {
     let options = options();
     let published = Published::default();
     let keyring = published.keyring(&options, Duration::from_secs(30));
-    let issuers = Issuers { list: vec![Issuer { options, keyring }], kept: Cache::new(1_000) };
+    let issuers = Issuers::of(vec![Issuer { options, keyring, counts: CheckCounts::default() }], Arc::default());
     let token = Signer::new().token(&claims());
     issuers.prepare(&token, NOW * 1_000_000).await;
     let failure = ask(&issuers, &token).unwrap_err();
@@ -198,6 +199,6 @@ async fn what_is_no_jwt_is_none_of_ours() {
     for token in ["", "tg_0123456789abcdef", "a.b.c", "eyJ", "eyJ.a", "eyJ.a.b.c.d"] {
         assert!(issuers.access(token, 0).is_none(), "{token}");
     }
-    let none = Issuers { list: Vec::new(), kept: Cache::new(1) };
+    let none = Issuers::of(Vec::new(), Arc::default());
     assert!(none.access(&signer.token(&claims()), 0).is_none());
 }
