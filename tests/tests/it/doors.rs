@@ -114,6 +114,36 @@ fn what_is_acknowledged_at_any_door_is_there_after_a_crash() {
     assert_eq!((found.len(), found.iter().all(|message| message == "m")), (doors.len(), true), "{found:?}");
 }
 
+/// Half of a character, which another program has cut, stands for none; what is around it is kept.
+#[test]
+fn half_of_a_character_costs_no_event() {
+    let server = Server::start();
+    let half = |body: &[u8]| String::from_utf8_lossy(body).replace("\"m\"", "\"m\\ud83d\"").into_bytes();
+    let mut sent = 0;
+    for (path, kind, body, status) in doors() {
+        let body = match path.ends_with("/firehose") {
+            true => firehose(&["{\"message\": \"m\\ud83d\"}"]),
+            false => half(&body),
+        };
+        if !body.is_ascii() || kind == "text/plain" || path.ends_with("/logplex") {
+            continue;
+        }
+        let answer = post(&server, path, &[("content-type", kind)], &body);
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        sent += 1;
+    }
+    let record = "{\"resourceLogs\": [{\"resource\": {\"attributes\": [{\"key\": \"a\", \"value\": {\"stringValue\": \"\\udc00\"}}]}, \
+                  \"scopeLogs\": [{\"logRecords\": [{\"body\": {\"stringValue\": \"m\\ud83d\"}}]}]}]}";
+    for (path, body) in [("/v1/logs", record), ("/api/logs?source_name=postgres.logs", "[{\"message\": \"m\\ud83d\"}]")]
+    {
+        let answer = post(&server, path, &[("content-type", "application/json")], body.as_bytes());
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        sent += 1;
+    }
+    let found = messages(&server);
+    assert_eq!((found.len(), found.iter().all(|message| message == "m\u{fffd}")), (sent, true), "{found:?}");
+}
+
 #[test]
 fn every_door_refuses_what_it_must() {
     let server = Server::start();

@@ -38,7 +38,7 @@ pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Pars
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(bad("the body is empty; send an event as a JSON object, or an array of them".to_owned()));
     }
-    let text = Text::of(body);
+    let text = Text::json(body);
     batch.hold_more(text.held());
     let start = batch.mark();
     let mut reader = Reader { batch, source: None, text: &text };

@@ -49,7 +49,7 @@ struct ScopeLogs<'a> {
 /// [`Code::InvalidBody`] for a body that is not such a request, [`Code::TooLarge`] when its records expand to too many
 /// bytes; those of [`Batch::checked`].
 pub(super) fn parse(body: &[u8], mut batch: Batch) -> Result<Batch, Failure> {
-    let text = Text::of(body);
+    let text = Text::json(body);
     batch.hold_more(text.held());
     let mut collector = Collector::new(batch);
     let export: Export<'_> = serde_json::from_str(text.as_str()).map_err(bad)?;

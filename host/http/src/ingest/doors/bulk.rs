@@ -121,7 +121,7 @@ fn action(line: &str) -> Option<(&'static str, Action<'_>)> {
 
 fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Events, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
-    let text = Text::of(body);
+    let text = Text::json(body);
     events.own.hold_more(text.held());
     // One failure for all events of an action.
     let [update, delete] = ["update", "delete"]

@@ -49,7 +49,7 @@ impl Documents<'_> {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Err(Failure::new(Code::InvalidBody, "the body is empty; send events as JSON"));
         }
-        let text = Text::of(body);
+        let text = Text::json(body);
         batch.hold_more(text.held());
         let start = batch.mark();
         let mut source = None;

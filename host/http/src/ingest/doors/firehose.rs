@@ -22,6 +22,7 @@ use super::super::credentials::KeyPlace;
 use super::super::door::{Delivered, Door, as_unavailable, refusal_with};
 use super::super::elements::each_element;
 use super::super::events::Events;
+use super::super::text::Text;
 use super::documents::document;
 use super::fields::{Fields, flat};
 use super::lines::lines;
@@ -126,7 +127,9 @@ fn record(data: &[u8], batch: &mut Batch) -> Result<(), Failure> {
         batch.refuse("the record is gzip; turn on decompression in the delivery stream".to_owned());
         return Ok(());
     }
-    let text = std::str::from_utf8(data).unwrap_or_default();
+    let text = Text::json(data);
+    batch.hold_more(text.held());
+    let text = if text.is_valid() { text.as_str() } else { "" };
     if !text.trim_start().starts_with('{') {
         return lines(data, &Fields::new(), batch);
     }

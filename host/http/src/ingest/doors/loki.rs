@@ -19,6 +19,7 @@ use super::super::body::Encoding;
 use super::super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
 use super::super::elements::each_element;
 use super::super::events::Events;
+use super::super::text::Text;
 use super::super::wire;
 use super::fields::Fields;
 use super::loki_entry::{Entries, Entry, Labels, labels};
@@ -120,8 +121,10 @@ fn json(body: &[u8], entries: &mut Entries<'_>) -> Result<(), Failure> {
         let message = format!("the body is no push request in JSON: {error}; nothing of it was stored");
         Failure::new(Code::InvalidBody, message)
     };
-    let text = std::str::from_utf8(body).map_err(|error| bad(&error))?;
-    let push: Push<'_> = serde_json::from_str(text).map_err(|error| bad(&error))?;
+    std::str::from_utf8(body).map_err(|error| bad(&error))?;
+    let text = Text::json(body);
+    entries.batch.hold_more(text.held());
+    let push: Push<'_> = serde_json::from_str(text.as_str()).map_err(|error| bad(&error))?;
     let mut failed = None;
     let read = each_element(push.streams.get(), |stream| {
         let read = stream_of(stream, entries).map_err(|failure| failure.unwrap_or_else(|error| bad(&error)));
