@@ -12,7 +12,7 @@ use tidegate_store::DeniedRecord;
 use uuid::Uuid;
 
 use super::access::Access;
-use super::issued::denied_as;
+use super::digest::digest;
 use crate::tenant::Identity;
 
 /// The most entries at a time. All of them are in memory, and are read again after each change of a token.
@@ -47,6 +47,15 @@ impl DeniedClaim {
     pub fn named(name: &str) -> Option<Self> {
         [Self::Subject, Self::TokenId].into_iter().find(|claim| claim.name() == name)
     }
+}
+
+/// What stands for the tokens of an issuer with a claim of this value. That of a subject is the subject's identity.
+pub(super) fn denied_as(claim: DeniedClaim, issuer: &str, value: &str) -> Identity {
+    let purpose = match claim {
+        DeniedClaim::Subject => "subject",
+        DeniedClaim::TokenId => "token",
+    };
+    digest(purpose, [issuer, value])
 }
 
 /// Tokens to deny.

@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 use tidegate_model::LimitSet;
 
 use super::access::{Access, Issued};
-use super::denied::DeniedClaim;
+use super::denied::{DeniedClaim, denied_as};
+use super::digest::digest;
 use super::scopes::Scopes;
 use crate::tenant::{Identity, Tenant};
 
@@ -58,25 +59,6 @@ impl IssuedAccess<'_> {
 /// What stands for a subject in the log.
 pub(crate) fn subject_digest(subject: &str) -> String {
     hex::encode(Sha256::digest(subject.as_bytes()).get(..8).unwrap_or_default())
-}
-
-/// What stands for the tokens of an issuer with a claim of this value. That of a subject is the subject's identity.
-pub(super) fn denied_as(claim: DeniedClaim, issuer: &str, value: &str) -> Identity {
-    let purpose = match claim {
-        DeniedClaim::Subject => "subject",
-        DeniedClaim::TokenId => "token",
-    };
-    digest(purpose, [issuer, value])
-}
-
-/// A SHA-256 of texts, each behind its length, so that no two lists of texts have the same.
-fn digest<'a>(purpose: &'a str, texts: impl IntoIterator<Item = &'a str>) -> Identity {
-    let mut hash = Sha256::new();
-    for text in [purpose].into_iter().chain(texts) {
-        hash.update(text.len().to_le_bytes());
-        hash.update(text);
-    }
-    hash.finalize().into()
 }
 
 impl Access {

@@ -7,6 +7,7 @@
 mod access;
 mod classes;
 mod denied;
+mod digest;
 mod issued;
 mod last_use;
 mod new_token;
