@@ -70,13 +70,13 @@ impl Statements for RequestStatements {
     async fn run(&self, statement: Statement, arguments: Vec<(String, Value)>) -> Result<Rows, Failure> {
         // The runtime polls this in a task of its own: planning recurses deeply, which the stack of a guest is too small for.
         let (this, stop) = (self.clone(), self.stop.clone());
-        let work = async move { stop.cover(this.start(statement, arguments)).await };
+        let work = async move { stop.cover(async { this.start(statement, arguments) }).await };
         InTurn::new(Arc::clone(&self.place), work.boxed()).await
     }
 }
 
 impl RequestStatements {
-    async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
+    fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
         let never_seen = plan.never_seen().iter().map(ToString::to_string);
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(never_seen);
