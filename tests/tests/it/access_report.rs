@@ -176,7 +176,7 @@ fn a_changed_tenant_key_changes_the_report_and_the_answer_together() {
 #[test]
 fn tokens_of_a_kind_are_one_class() {
     let server = scene();
-    for project in ["abc", "xyz", "third"] {
+    for project in ["tenant-one", "tenant-two", "third"] {
         tenant(&server, project);
     }
     make(&server, &json!({"scopes": "ingest:source:members"}));
@@ -189,7 +189,7 @@ fn tokens_of_a_kind_are_one_class() {
     assert_eq!(ingest["writes"], json!({"all": false, "sources": ["members"]}));
     assert_eq!(ingest["endpoints"], json!([]));
     let text = all.to_string();
-    assert!(!text.contains("abc") && !text.contains("last_used"), "{text}");
+    assert!(!text.contains("tenant-one") && !text.contains("last_used"), "{text}");
     assert_eq!(all, server.manage("GET", "/api/access", &Value::Null).body, "it can be compared");
     // Who reads a source.
     let by_source = server.manage("GET", "/api/access?source=members", &Value::Null).body;
