@@ -116,7 +116,8 @@ fn kept(at: &Value, names: &[String]) -> Found {
         (_, Some(_)) => Found::Nothing,
         (Value::String(text), None) => Found::One(text.clone()),
         (Value::Bool(flag), None) => Found::One(flag.to_string()),
-        (Value::Number(number), None) if number.is_i64() || number.is_u64() => Found::One(number.to_string()),
+        (Value::Number(number), None) if number.is_i64() => Found::One(number.to_string()),
+        // An integer beyond 64 bits is a float, as it is in a column.
         (Value::Number(number), None) => {
             tenant_number(number.as_f64().unwrap_or(f64::NAN)).map_or(Found::Nobody, Found::One)
         }
@@ -151,6 +152,7 @@ mod tests {
             (json!({"p": 42}), Some("42")),
             (json!({"p": 42.0}), Some("42")),
             (json!({"p": 4.5}), Some("4.5")),
+            (json!({"p": u64::MAX}), Some("1.8446744073709552e+19")),
             (json!({"p": true}), Some("true")),
             (json!({"p": {"p": "a"}}), None),
             (json!({"P": "a"}), None),

@@ -156,20 +156,21 @@ impl Engine {
         self.plan_query(&query, binding)
     }
 
-    /// The same for a text that a caller sends: each of its parameters is in the arguments or among `optional`, those that
-    /// may be left out.
+    /// The same for a text that a caller sends to an endpoint with this saved query: each of its parameters is in the
+    /// arguments, or is one of the saved query's, which may be left out.
     ///
     /// # Errors
     /// As [`Engine::plan`]; [`Code::InvalidParameter`] for another parameter, which would be NULL without a word.
-    pub fn plan_sent(&self, sql: &str, binding: Binding<'_>, optional: &[String]) -> Result<Plan> {
+    pub fn plan_sent(&self, sql: &str, binding: Binding<'_>, saved: &SavedQuery) -> Result<Plan> {
         let query = text::parse(sql, &self.text)?;
         check_planning()?;
-        let known = || binding.arguments.keys().chain(optional).map(String::as_str);
-        let used = PieceNames::within(&query).parameters;
-        let is_known = |name: &str| known().any(|known| known.eq_ignore_ascii_case(name));
+        let mut used = PieceNames::within(&query).parameters;
         // A name with another @ is that of a system variable, which resolving refuses.
-        if let Some(name) = used.iter().find(|name| !name.starts_with('@') && !name.is_empty() && !is_known(name)) {
-            let hint = nearest(name, known()).map_or(String::new(), |near| format!("; did you mean @{near}?"));
+        used.retain(|name| !name.starts_with('@') && !name.is_empty() && !has(binding.arguments.keys(), name));
+        let optional = if used.is_empty() { Vec::new() } else { saved.parameters() };
+        if let Some(name) = used.iter().find(|name| !has(optional.iter(), name)) {
+            let known = binding.arguments.keys().chain(&optional).map(String::as_str);
+            let hint = nearest(name, known).map_or(String::new(), |near| format!("; did you mean @{near}?"));
             let message = format!("the query uses @{name}, which was not sent: send it as {name}=VALUE{hint}");
             return Err(Failure::new(Code::InvalidParameter, message).about(name));
         }
@@ -324,6 +325,11 @@ fn own_operators(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> datafusion::
         .and_then(yielding::yielding)
         .and_then(view_buffers::with_few_buffers)
         .and_then(context::within_context)
+}
+
+/// Whether there is such a parameter, in any spelling.
+fn has<'n>(mut known: impl Iterator<Item = &'n String>, name: &str) -> bool {
+    known.any(|own| own.eq_ignore_ascii_case(name))
 }
 
 impl Plan {

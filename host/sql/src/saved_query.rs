@@ -60,7 +60,8 @@ impl SavedQuery {
 
     /// The parameters (`@name`) that the query uses, anywhere.
     pub fn parameters(&self) -> Vec<String> {
-        PieceNames::within(self.query.as_ref()).parameters.into_iter().collect()
+        let all: BTreeSet<&String> = self.pieces.iter().flat_map(|piece| &piece.parameters).collect();
+        all.into_iter().cloned().collect()
     }
 
     /// The parameters that a granted table uses, itself or through the CTEs that it reads.

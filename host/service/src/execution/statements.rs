@@ -145,9 +145,7 @@ impl RequestStatements {
                     Err(Failure::new(Code::UnknownStatement, message).about(name))
                 }
             },
-            Statement::Text(sql) if self.language == Language::Sql => {
-                self.engine.plan_sent(&sql, text_binding, &saved.parameters())
-            }
+            Statement::Text(sql) if self.language == Language::Sql => self.engine.plan_sent(&sql, text_binding, saved),
             Statement::Text(text) => {
                 let tables = if *unrestricted {
                     self.store.sources().into_iter().map(|source| source.name).collect()
