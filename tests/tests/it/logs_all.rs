@@ -190,3 +190,20 @@ fn tables_of_different_records_unite_to_one_with_all_fields() {
     );
     refused.refused(400, "invalid_query", &["the column metadata of the UNION"]);
 }
+
+/// A parameter of an ad-hoc query that was not sent would be NULL; one of the endpoint's may be left out.
+#[test]
+fn a_parameter_that_was_not_sent_is_refused() {
+    let server = Server::start();
+    server.send("postgres.logs", &json!([{"id": "a", "project": "p1", "event_message": "m"}]));
+    let ask = |sql: &str, more: &[(&str, &str)]| {
+        server.query("logs.all", &[&[("project", "p1"), ("sql", sql)], more].concat())
+    };
+    let filtered = "SELECT id FROM postgres_logs WHERE event_message = @message";
+    ask(filtered, &[]).refused(400, "invalid_parameter", &["@message, which was not sent", "message=VALUE"]);
+    assert_eq!(ask(filtered, &[("message", "m")]).ids(), ["a"]);
+    let misspelt = "SELECT id FROM postgres_logs WHERE 'p1' = @projct";
+    ask(misspelt, &[]).refused(400, "invalid_parameter", &["did you mean @project?"]);
+    let optional = "SELECT id FROM postgres_logs WHERE @ISO_timestamp_start IS NULL AND @Project = 'p1'";
+    assert_eq!(ask(optional, &[]).ids(), ["a"]);
+}
