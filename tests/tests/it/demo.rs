@@ -68,3 +68,16 @@ fn a_taken_port_is_all_that_is_told() {
     let told = String::from_utf8_lossy(&out.stderr);
     assert!(!out.status.success() && told.contains("cannot listen") && !told.contains("removed"), "{told}");
 }
+
+/// `cargo run` hands on what the build script sets; that is no setting that was misspelt.
+#[test]
+fn a_variable_of_the_build_is_no_unknown_one() {
+    let run = |variable: &str| {
+        let mut command = std::process::Command::new(tidegate_tests::binary());
+        let output = command.args(["serve", "--print-config"]).env_clear().env(variable, "x").output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(run("TIDEGATE_BUILD"), "");
+    assert!(run("TIDEGATE_OF_SOMEBODY").contains("unknown and does nothing"));
+}

@@ -16,14 +16,16 @@ const SHORT: [(&str, &str, &str); 3] = [
     ("TIDEGATE_DATA_DIR", "server", "data_dir"),
     ("TIDEGATE_LOG", "server", "log_level"),
 ];
-/// Variables that are not settings: of this command, of the client commands, and of the tests.
-const SPECIAL: [&str; 6] = [
+/// Variables that are not settings: of this command, of the client commands, of the tests, and of the build script, whose
+/// variables cargo hands on to what it runs.
+const SPECIAL: [&str; 7] = [
     "TIDEGATE_CONFIG",
     "TIDEGATE_PRIVATE_ACCESS_TOKEN",
     "TIDEGATE_PUBLIC_ACCESS_TOKEN",
     "TIDEGATE_TOKEN",
     "TIDEGATE_URL",
     "TIDEGATE_BIN",
+    "TIDEGATE_BUILD",
 ];
 
 /// The variables for the private token: our own name first, then Logflare's names.
