@@ -242,7 +242,7 @@ mod tests {
             ("{\"parameters\": {\"a\": [1]}}", "x.json:1:25: a parameter is a text"),
             (
                 "{\"logs\": {\"s\": [1]}}",
-                "x.json:1:18: the logs of a source are a list of events, or the name of a file",
+                "x.json:1:19: the logs of a source are a list of events, or the name of a file",
             ),
             ("{\"expect\": {\"result\": []}", "x.json:1:25: EOF"),
             ("{\"expect\": {\"error\": {\"text\": 1}}}", "unknown field `text`"),
