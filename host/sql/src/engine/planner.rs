@@ -15,7 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::narrow::{Narrow, narrowed};
-use super::needless_policies::without_needless_policies;
+use super::needless_policies::{Stage, without_needless_policies};
 use super::security_barrier::barrier_operator;
 use super::shared_part::{SharedPart, part_of};
 use super::shared_rows::SharedRows;
@@ -29,7 +29,7 @@ pub(super) struct Planner {
 #[async_trait]
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let open = without_needless_policies(plan)?;
+        let open = without_needless_policies(plan, Stage::Optimized)?;
         let plan = narrowed(open.as_ref().unwrap_or(plan), self.narrow)?;
         let mut parts = BTreeMap::new();
         plan.apply(|node| {

@@ -36,6 +36,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::Fallibility;
 use tidegate_functions::make::fallibility;
 
+use super::needless_policies::{Stage, without_needless_policies};
 use super::plain_conditions::{is_literal, is_plain};
 use super::wrapper::{Wrapper, wrapped};
 
@@ -53,12 +54,14 @@ pub(crate) fn held_to(plan: LogicalPlan, policy: Expr) -> Result<LogicalPlan> {
     Ok(SecurityBarrier { kind: BarrierKind::Policy, input }.into_plan())
 }
 
-/// The plan without the barriers of grants, if no expression above them can fail.
+/// The plan without the barriers that it does not need: those of grants, if no expression above them can fail, and those of
+/// policies, if nothing above them may not be computed below them.
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
 pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if may_fail(&plan)? { Ok(plan) } else { without_grants(plan) }
+    let plan = if may_fail(&plan)? { plan } else { without_grants(plan)? };
+    Ok(without_needless_policies(&plan, Stage::Resolved)?.unwrap_or(plan))
 }
 
 /// The plan without the barriers of grants.
