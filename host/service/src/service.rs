@@ -121,6 +121,7 @@ impl Service {
         let tell = move |new| drop(own.upgrade().map(|service| tokio::spawn(service.tell_of_tokens(new))));
         tokio::spawn(watch(Arc::downgrade(&service.tokens), Arc::downgrade(&service.store), tell));
         service.issuers.start();
+        tokio::spawn(Arc::clone(&service).tell_of_rules());
         service.recheck.start();
         let (cache, executor) = (Arc::downgrade(&service.cache), Arc::downgrade(&service.executor));
         tokio::spawn(warm(cache, executor, service.clock, service.options.cache.warming_concurrency));
@@ -228,6 +229,19 @@ impl Service {
                 Ok(widened) => widened.log(&what),
                 Err(failure) => tracing::warn!(%failure, "what {what} reads is not known"),
             }
+        }
+    }
+
+    /// Writes to the log what the rules of issuers widen, if they are others than at the last start.
+    async fn tell_of_rules(self: Arc<Self>) {
+        match self.compute.run(self.access.clone().of_changed_rules(self.options.issuers.clone())).await {
+            Ok((widened, other)) => {
+                widened.log("the rules of issuers");
+                for line in other {
+                    tracing::info!(change = "the rules of issuers", "{line}");
+                }
+            }
+            Err(failure) => tracing::warn!(%failure, "what the rules of issuers widen is not known"),
         }
     }
 

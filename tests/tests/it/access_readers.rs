@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tidegate_tests::{Server, binary, folder, now};
 
 use super::access_report::{APP, does, endpoint, make, reads, run, save, scene, tenant};
+use super::syslog::until;
 
 fn all(server: &Server, how: &str) -> Value {
     let answer = server.manage("GET", &format!("/api/access{how}"), &Value::Null);
@@ -23,9 +24,12 @@ fn the_rules_of_issuers_are_readers() {
                 [[issuer.rule]]\nname = \"support\"\nscopes = \"query\"\nredact = true\n";
     std::fs::write(&config, text).unwrap();
     let data = own.path().join("data");
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).arg("--config").arg(&config);
-    let server = Server::spawn(command, data.with_extension("log"), true);
+    let start = || {
+        let mut command = Command::new(binary());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).arg("--config").arg(&config);
+        Server::spawn(command, data.with_extension("log"), true)
+    };
+    let server = start();
     let users = json!({"name": APP, "tenant": {"project": "project"}});
     assert_eq!(server.manage("POST", "/api/sources", &users).status, 201);
     server.send(APP, &json!([{"id": "1", "project": "abc", "mail": "a", "timestamp": now()}]));
@@ -65,6 +69,29 @@ fn the_rules_of_issuers_are_readers() {
         "{errors}"
     );
     assert!(errors.contains("also the column mail"), "{errors}");
+
+    // Other rules are compared with those of the last start: one that pins nothing, one that masks nothing.
+    let told = |server: &Server| -> Vec<String> {
+        server.log().lines().filter(|line| line.contains("the rules of issuers")).map(str::to_owned).collect()
+    };
+    assert_eq!(told(&server), [""; 0]);
+    server.stop("-TERM");
+    let wider = text.replace("pin = { project = \"/org/project\" }\n", "").replace("redact = true\n", "");
+    std::fs::write(&config, wider).unwrap();
+    let server = start();
+    until("what the rules widen is told", || told(&server).len() == 2);
+    let lines = told(&server).join("\n");
+    for line in [
+        "the rule main/1 reads more than before: app.users through users, was project = own, now ALL",
+        "the rule main/support masks personal data no more",
+    ] {
+        assert!(lines.contains(line), "{lines}");
+    }
+    // The same rules at the next start are no change.
+    server.stop("-TERM");
+    let server = start();
+    all(&server, "?rule=main/1");
+    assert_eq!(told(&server).len(), 2, "{}", server.log());
 }
 
 #[test]

@@ -5,9 +5,11 @@
 //! - `report`: that for all endpoints of a reader, with what else binds an answer;
 //! - `readers`: who reads without a stored token: rules of issuers, and alerts;
 //! - `compare`: whether a reader reaches more through an endpoint than before;
+//! - `changed_rules`: what other rules of issuers widen than those of the last start;
 //! - `widened`: what a change widens, for readers;
 //! - `widening`: how that is found out, before the change is made.
 
+mod changed_rules;
 mod compare;
 mod plans;
 mod readers;

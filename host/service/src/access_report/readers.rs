@@ -29,7 +29,7 @@ impl AccessRule {
         issuers.iter().flat_map(|issuer| issuer.rules.iter().map(|rule| Self::of(issuer, rule))).collect()
     }
 
-    fn of(issuer: &IssuerOptions, rule: &RuleOptions) -> Self {
+    pub(super) fn of(issuer: &IssuerOptions, rule: &RuleOptions) -> Self {
         let pinned = rule.pin.keys().map(|name| (name.clone(), OWN.to_owned())).collect();
         let issued = IssuedAccess {
             name: &issuer.name,

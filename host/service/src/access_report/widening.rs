@@ -28,18 +28,18 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// How much is left of what one change may take.
 #[derive(Debug)]
-struct Budget {
+pub(super) struct Budget {
     left: usize,
     until: Option<Instant>,
 }
 
 impl Budget {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { left: MOST_COMPARED, until: Instant::now().checked_add(LONGEST) }
     }
 
     /// Whether one more endpoint may be compared.
-    fn takes(&mut self) -> bool {
+    pub(super) fn takes(&mut self) -> bool {
         let in_time = self.until.is_none_or(|until| Instant::now() < until);
         let takes = in_time && self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -270,7 +270,13 @@ impl AccessReports {
     }
 
     /// What a reader reaches through an endpoint, as it is or as it would be after a change.
-    fn reach(&self, entry: &EndpointEntry, access: &Access, told: Told, change: Change<'_>) -> Result<Reach, Failure> {
+    pub(super) fn reach(
+        &self,
+        entry: &EndpointEntry,
+        access: &Access,
+        told: Told,
+        change: Change<'_>,
+    ) -> Result<Reach, Failure> {
         let reached = || {
             let endpoint: Arc<Endpoint> = self.planner.registry.peek(&self.planner.store, entry)?;
             let is_code = self.kinds.read(&endpoint.component).map_err(of_store)? == ComponentKind::Wasm;
