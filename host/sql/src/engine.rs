@@ -13,7 +13,7 @@ mod followed;
 mod limits;
 mod list_copies;
 mod narrow;
-mod needless_policies;
+mod needless_barriers;
 mod nullable_constants;
 mod operator_run;
 mod options;
@@ -268,7 +268,7 @@ impl Engine {
             // Nothing depends on it: each reader can compute the part.
             Err(error) => tracing::debug!(%error, "planned without shared parts"),
         }
-        let plan = security_barrier::without_needless(logical.clone())?;
+        let plan = needless_barriers::without_needless(logical.clone())?;
         self.operators(&self.sessions.usual.optimize(&plan)?).await
     }
 
@@ -279,7 +279,7 @@ impl Engine {
     ) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(plan) = shared_part::with_leaves(logical)? else { return Ok(None) };
         let optimize = |plan: &LogicalPlan| self.sessions.usual.optimize(plan);
-        let plan = optimize(&security_barrier::without_needless(plan)?)?;
+        let plan = optimize(&needless_barriers::without_needless(plan)?)?;
         let Some(plan) = shared_input::with_inputs(&plan, optimize)? else { return Ok(None) };
         self.operators(&plan).await.map(Some)
     }

@@ -23,9 +23,10 @@ use tidegate_functions::context::{ExecutionContext, PlanningBudget};
 use tidegate_model::{Code, Failure};
 
 use super::cost::RunningCost;
+use super::needless_barriers;
 use super::result_stream::ResultStream;
 use super::run::Run;
-use super::security_barrier::{self, above_same_barrier, opened};
+use super::security_barrier::{above_same_barrier, opened};
 use super::{Engine, Plan, batch, with_own_operators};
 use crate::fail::{Planning, Result};
 use crate::types::Type;
@@ -106,7 +107,7 @@ impl Engine {
         let Plan { logical, columns, budget, .. } = plan;
         let logical = carrying(logical, Some(&table), numbers).planned()?;
         let make = async {
-            let plan = security_barrier::without_needless(logical.clone())?;
+            let plan = needless_barriers::without_needless(logical.clone())?;
             let optimized = self.sessions.in_order.optimize(&plan)?;
             self.sessions.in_order.query_planner().create_physical_plan(&optimized, &self.sessions.in_order).await
         };

@@ -15,7 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::narrow::{Narrow, narrowed};
-use super::needless_policies::{Stage, without_needless_policies};
+use super::needless_barriers::{Stage, without_needless_policies};
 use super::security_barrier::barrier_operator;
 use super::shared_part::{SharedPart, part_of};
 use super::shared_rows::SharedRows;

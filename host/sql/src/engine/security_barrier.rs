@@ -36,7 +36,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::Fallibility;
 use tidegate_functions::make::fallibility;
 
-use super::needless_policies::{Stage, without_needless_policies};
 use super::plain_conditions::{is_literal, is_plain};
 use super::wrapper::{Wrapper, wrapped};
 
@@ -52,16 +51,6 @@ pub(crate) fn above_barrier(plan: LogicalPlan) -> LogicalPlan {
 pub(crate) fn held_to(plan: LogicalPlan, policy: Expr) -> Result<LogicalPlan> {
     let input = LogicalPlan::Filter(Filter::try_new(policy, Arc::new(plan))?);
     Ok(SecurityBarrier { kind: BarrierKind::Policy, input }.into_plan())
-}
-
-/// The plan without the barriers that it does not need: those of grants, if no expression above them can fail, and those of
-/// policies, if nothing above them may not be computed below them.
-///
-/// # Errors
-/// None that is known: walking a plan does not fail.
-pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = if may_fail(&plan)? { plan } else { without_grants(plan)? };
-    Ok(without_needless_policies(&plan, Stage::Resolved)?.unwrap_or(plan))
 }
 
 /// The plan without the barriers of grants.
@@ -157,7 +146,10 @@ fn barrier(node: &LogicalPlan) -> Option<&SecurityBarrier> {
 }
 
 /// Whether any expression above the barriers may fail.
-fn may_fail(plan: &LogicalPlan) -> Result<bool> {
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(super) fn may_fail(plan: &LogicalPlan) -> Result<bool> {
     let mut fails = false;
     plan.apply(|node| {
         if barrier(node).is_some() {

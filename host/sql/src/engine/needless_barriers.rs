@@ -1,4 +1,5 @@
-//! Taking the barriers of policies out of a plan in which nothing could move below them.
+//! Taking barriers out of a plan that does not need them: those of grants if nothing above them can fail, those of policies
+//! if nothing could move below them.
 //!
 //! A barrier costs the optimizer time, and keeps it from handing orders, limits and counts on to the scan. Most statements
 //! of a log viewer have nothing above it that may not be computed below it, and are as quick without: of most this is
@@ -13,7 +14,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, Filter, Join, LogicalPlan, Projection};
 
 use super::plain_conditions::{is_comparison, is_literal, is_plain, is_stored};
-use super::security_barrier::{is_barrier, is_policy, opened};
+use super::security_barrier::{is_barrier, is_policy, may_fail, opened, without_grants};
 
 /// What may still happen to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,15 @@ pub(super) enum Stage {
     Resolved,
     /// It is optimized: operators are made of it.
     Optimized,
+}
+
+/// The resolved plan without the barriers that it does not need.
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = if may_fail(&plan)? { plan } else { without_grants(plan)? };
+    Ok(without_needless_policies(&plan, Stage::Resolved)?.unwrap_or(plan))
 }
 
 /// The plan without the barriers of policies, if nothing that stands above them could be computed below them:
