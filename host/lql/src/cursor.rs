@@ -97,6 +97,11 @@ pub(crate) fn is_path(c: char) -> bool {
     is_ident(c) || c == '.'
 }
 
+/// A character of an unquoted value, which begins with one of an identifier.
+pub(crate) fn is_value(c: char) -> bool {
+    is_word(c) && !matches!(c, '(' | ')')
+}
+
 /// A character of an unquoted search word.
 pub(crate) fn is_word(c: char) -> bool {
     is_path(c) || "!%$^\\+[]?(){}#&*-/<>=@;,|".contains(c)

@@ -8,7 +8,7 @@
 //! Input may be hostile. The length of a text, the number of its clauses and the depth of its paths are limited, no
 //! function recurses on the input, and every error says what is wrong, where, and what is allowed.
 //!
-//! The modules in layers, lowest first: `error`, `cursor`; `moment`, `shorthand`, `rules`, `schema`; `cast`, `value`,
+//! The modules in layers, lowest first: `error`, `cursor`; `name`, `moment`, `shorthand`, `rules`, `schema`; `cast`, `value`,
 //! `path`, `tree`; `syntax`, `condition`; `parse`, `sql`; `jsonl`.
 
 #![cfg_attr(test, expect(clippy::panic, clippy::unwrap_used, reason = "a test stops where its premise does not hold"))]
@@ -19,6 +19,7 @@ mod cursor;
 mod error;
 mod jsonl;
 mod moment;
+mod name;
 mod parse;
 mod path;
 mod rules;
@@ -32,6 +33,7 @@ mod value;
 pub use error::{ErrorKind, LqlError, Position};
 pub use jsonl::parse_line;
 pub use moment::{Moment, Origin};
+pub use name::{quoted, steps};
 pub use parse::{Mode, parse, parse_at};
 pub use rules::{Aggregate, Chart, Filter, Level, Literal, Modifiers, Operand, Operator, Period, Query, Select, Value};
 pub use schema::{FieldType, Schema};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::MAX_DEPTH;
 use crate::error::{CHARTS, ErrorKind, LqlError, Position, excerpt};
+use crate::name::steps;
 use crate::schema::{Field, FieldType, Schema, nearest};
 
 /// A record on the way.
@@ -41,24 +42,32 @@ impl<'p> Place<'p> {
     pub(crate) fn of(path: &'p str, columns: Option<&Schema>, position: Position) -> Result<Self, LqlError> {
         let refuse = |kind, message| Err(LqlError::new(kind, message, position));
         let shown = excerpt(path);
-        if path.split('.').nth(MAX_DEPTH).is_some() {
+        if steps(path).nth(MAX_DEPTH).is_some() {
             let message = format!("`{shown}` is no path: it has more than {MAX_DEPTH} parts");
             return refuse(ErrorKind::InvalidPath, message);
         }
-        if path.split('.').any(str::is_empty) {
+        if steps(path).any(|(name, _)| name.is_empty()) {
             let message = format!("`{shown}` is no path: there must be a name before, between and after the dots");
             return refuse(ErrorKind::InvalidPath, message);
         }
-        let first = path.split('.').next().unwrap_or(path);
-        if let Some(columns) = columns
-            && columns.lacks(first)
-        {
-            return refuse(ErrorKind::FieldNotFound, no_column(first, columns));
+        let (_, first) = steps(path).next().unwrap_or((path, path));
+        if let Some(columns) = columns {
+            if columns.lacks(first) {
+                return refuse(ErrorKind::FieldNotFound, no_column(first, columns));
+            }
+            if let Some(meant) = columns.with_dots_in_names(path) {
+                let message =
+                    format!("`{shown}` is not there; a name with a dot in it stands in backticks: {}", excerpt(meant));
+                return refuse(ErrorKind::FieldNotFound, message);
+            }
         }
         let mut hops = Vec::new();
-        let mut start = 0;
-        for (dot, _) in path.match_indices('.') {
-            let so_far = path.get(..dot).unwrap_or_default();
+        let mut column = path;
+        for (name, so_far) in steps(path) {
+            if so_far.len() == path.len() {
+                column = name;
+                break;
+            }
             let known = columns.and_then(|columns| columns.find(so_far));
             if let Some(Field { kind, .. }) = known
                 && !matches!(kind, FieldType::Record | FieldType::Other)
@@ -68,11 +77,10 @@ impl<'p> Place<'p> {
                 return refuse(ErrorKind::FieldNotFound, message);
             }
             let many = known.is_some_and(|field| field.list);
-            hops.push(Hop { name: path.get(start..dot).unwrap_or_default(), path: so_far, many });
-            start = dot + 1;
+            hops.push(Hop { name, path: so_far, many });
         }
         let field = columns.and_then(|columns| columns.find(path));
-        Ok(Self { hops, column: path.get(start..).unwrap_or_default(), field })
+        Ok(Self { hops, column, field })
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::name::steps;
+
 /// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldType {
@@ -51,7 +53,7 @@ pub(crate) struct Field {
     pub(crate) list: bool,
 }
 
-/// The fields of a source or a table by dotted path, for instance `metadata.request.method`.
+/// The fields of a source or a table by path, for instance `metadata.request.method`. Names are as [`crate::quoted`] has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
     fields: BTreeMap<String, Field>,
@@ -112,7 +114,13 @@ impl Schema {
 
     /// The names of the columns.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
-        self.fields.keys().map(String::as_str).filter(|name| !name.contains('.'))
+        self.fields.keys().map(String::as_str).filter(|path| steps(path).nth(1).is_none())
+    }
+
+    /// The field that is meant by a path without backticks that leads to none, if there is one whose names have dots.
+    pub(crate) fn with_dots_in_names(&self, path: &str) -> Option<&str> {
+        let is_meant = |known: &&String| known.contains('`') && known.replace('`', "").eq_ignore_ascii_case(path);
+        if self.find(path).is_some() { None } else { self.fields.keys().find(is_meant).map(String::as_str) }
     }
 
     /// The name of the type of a field, for instance `list:string`.

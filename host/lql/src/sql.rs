@@ -87,7 +87,7 @@ const START: Position = Position { offset: 0, line: 1, column: 1 };
 
 /// Path, name and position of each column of the result.
 fn wanted(query: &Query, columns: Option<&Schema>) -> Result<Vec<(String, String, Position)>, LqlError> {
-    let flat = |path: &str| path.replace('.', "_");
+    let flat = |path: &str| path.replace('.', "_").replace('`', "");
     let mut out: Vec<(String, String, Position)> = Vec::new();
     if query.select.iter().any(|select| !select.wildcard) {
         for select in query.select.iter().filter(|select| !select.wildcard) {

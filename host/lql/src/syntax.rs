@@ -1,13 +1,14 @@
 //! The grammar: a flat list of clauses. For each clause the first alternative that matches is taken, without
-//! backtracking afterwards. So `level:a-b` is a filter and a negated word, `c:p90(x)` is a filter on a field `c`, and a
-//! text with `:` in it must be quoted. That is surprising, but saved queries rely on it. The original implementation of
+//! backtracking afterwards. So `c:p90(x)` is a filter on a field `c`, and a text with `:` in it must be quoted. That is
+//! surprising, but saved queries rely on it. The original implementation of
 //! the language silently drops the rest of a text that no clause matches; here it is an error.
 
 use std::borrow::Cow;
 
 use crate::MAX_CLAUSES;
-use crate::cursor::{Cursor, is_ident, is_path, is_word};
+use crate::cursor::{Cursor, is_ident, is_word};
 use crate::error::{ErrorKind, Fault, excerpt};
+use crate::name;
 use crate::rules::{Aggregate, Level, Operator, Period};
 use crate::value::{Quotes, Time, Written, quoted, time, value};
 
@@ -57,6 +58,10 @@ pub(crate) fn clauses(text: &str) -> Result<Vec<Item<'_>>, Fault> {
         let negate = c.eat("-");
         let Some(clause) = clause(&mut c)? else { return Err(left_over(&c, negate)) };
         items.push(Item { offset, negate, clause });
+        // Half a path is no word: a`b`:c.
+        if c.peek() == Some('`') {
+            return Err(left_over(&c, false));
+        }
         c.run(|c| c == ' ' || c == '\n');
     }
     Ok(items)
@@ -64,13 +69,14 @@ pub(crate) fn clauses(text: &str) -> Result<Vec<Item<'_>>, Fault> {
 
 fn clause<'a>(c: &mut Cursor<'a>) -> Result<Option<Clause<'a>>, Fault> {
     if let Some(name) = c.attempt(from) {
-        return Ok(Some(Clause::From(name)));
+        return ended(c, "a table").map(|()| Some(Clause::From(name)));
     }
     if let Some(chart) = c.attempt(chart) {
         return Ok(Some(chart));
     }
     if let Some(path) = c.attempt(|c| prefix(c, "select", "s").then(|| column(c))?) {
-        return alias(c).map(|alias| Some(Clause::Select(path, alias)));
+        let alias = alias(c)?;
+        return ended(c, "a column").map(|()| Some(Clause::Select(path, alias)));
     }
     if let Some(operator) = c.attempt(|c| {
         c.eat_any(&["timestamp", "t"])?;
@@ -128,11 +134,23 @@ fn column<'a>(c: &mut Cursor<'a>) -> Option<Cow<'a, str>> {
 
 /// A path. `m.` followed by at least two characters is short for `metadata.`.
 fn path<'a>(c: &mut Cursor<'a>) -> Option<Cow<'a, str>> {
-    let path = c.some(is_path)?;
+    let path = name::read(c)?;
     Some(match path.strip_prefix("m.") {
         Some(rest) if rest.len() >= 2 => Cow::Owned(format!("metadata.{rest}")),
-        _ => Cow::Borrowed(path),
+        _ => path,
     })
+}
+
+/// The name of a table or a column has an end: what follows without a space would be another clause that nobody meant.
+fn ended(c: &Cursor<'_>, what: &str) -> Result<(), Fault> {
+    if matches!(c.peek(), None | Some(' ' | '\n')) {
+        return Ok(());
+    }
+    let rest = excerpt(c.rest());
+    let message = format!(
+        "the name of {what} has letters, digits and _ only, or is a field in `backticks`; what follows is no clause of its own: `{rest}`"
+    );
+    Err(Fault::new(ErrorKind::Syntax, message, c.offset()))
 }
 
 fn alias<'a>(c: &mut Cursor<'a>) -> Result<Option<&'a str>, Fault> {
@@ -147,7 +165,7 @@ fn alias<'a>(c: &mut Cursor<'a>) -> Result<Option<&'a str>, Fault> {
 }
 
 fn levels(c: &mut Cursor<'_>) -> Option<(Level, Level)> {
-    let from = c.eat("metadata.level:").then(|| c.eat_one(&Level::ALL))??;
+    let from = c.eat_any(&["metadata.level:", "m.level:"]).and_then(|_| c.eat_one(&Level::ALL))?;
     let to = c.eat("..").then(|| c.eat_one(&Level::ALL))??;
     Some((from, to))
 }
@@ -179,6 +197,9 @@ fn left_over(c: &Cursor<'_>, negate: bool) -> Fault {
         Some('"') => format!("this quote is not closed: `{rest}`"),
         Some('~') => format!(
             "a `~` needs a regular expression right behind it, in quotes if it has spaces, quotes or `:` in it: `{rest}`"
+        ),
+        Some('`') => format!(
+            "a name in backticks stands in a path, before a `:` or a `.`, and is closed: m.`service.name`:checkout; found `{rest}`"
         ),
         Some('\t' | '\r') => "clauses are separated by spaces and newlines, not by tabs or carriage returns".to_owned(),
         Some(':') => format!(

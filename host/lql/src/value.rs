@@ -1,9 +1,11 @@
 //! The values of filters on fields, in the order of the grammar: a date, a number, `NULL`, a quoted text, a bare text.
-//! The first form that matches is taken; the text after it belongs to the next clause.
+//! The first form that matches is taken, and the rest of the word with it: an address, an identifier or a host name is one
+//! value. (The original implementation of the language takes what follows for the next clause: `prod` and not `a` of
+//! `prod-a`.)
 
 use std::borrow::Cow;
 
-use crate::cursor::{Cursor, is_ident};
+use crate::cursor::{Cursor, is_ident, is_value};
 use crate::error::{ErrorKind, Fault, excerpt};
 use crate::moment::{self, Instant, Origin};
 use crate::shorthand::Shorthand;
@@ -24,6 +26,27 @@ pub(crate) enum Quotes {
 
 /// Parses the value of a filter on `path`, which must be there.
 pub(crate) fn value<'a>(c: &mut Cursor<'a>, path: &str) -> Result<Written<'a>, Fault> {
+    let mut ahead = *c;
+    let found = first_form(&mut ahead, path)?;
+    // A text in quotes has an end, and so has NULL.
+    let is_whole = matches!(found, Written::Null | Written::One(_, Quotes::Quoted))
+        || matches!(ahead.peek(), None | Some(' ' | '\n' | '('))
+        || ahead.rest().starts_with("..");
+    if is_whole {
+        *c = ahead;
+        return Ok(found);
+    }
+    let mut word = *c;
+    let text = word.run(is_value);
+    if text.contains("..") || !matches!(word.peek(), None | Some(' ' | '\n' | '(')) {
+        return Err(missing(c, path));
+    }
+    *c = word;
+    Ok(Written::One(Cow::Borrowed(text), Quotes::Bare))
+}
+
+/// The value that the first form finds which matches the beginning.
+fn first_form<'a>(c: &mut Cursor<'a>, path: &str) -> Result<Written<'a>, Fault> {
     if let Some(first) = iso(c)? {
         let mut ahead = *c;
         if ahead.eat("..")
@@ -58,7 +81,7 @@ pub(crate) fn value<'a>(c: &mut Cursor<'a>, path: &str) -> Result<Written<'a>, F
 
 fn missing(c: &Cursor<'_>, path: &str) -> Fault {
     let path = excerpt(path);
-    let allowed = "a number, a date, letters digits and _, NULL, \"quoted text\", or a range a..b";
+    let allowed = "a number, a date, a word, NULL, \"quoted text\", or a range a..b of numbers or dates";
     let message = match c.peek() {
         None | Some(' ' | '\n') => format!("`{path}:` has no value; allowed are {allowed}"),
         Some('"' | '(') => {

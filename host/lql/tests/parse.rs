@@ -77,10 +77,10 @@ fn filters_without_a_schema() {
         ("job:>1..9", vec![range("job", json!([1, 9]), json!({}))]),
         ("job:0.5..2", vec![range("job", json!([0.5, 2]), json!({}))]),
         ("job:1..x", vec![plain("=", json!(1)), contains("..x")]),
-        ("job:192.168.7.1", vec![plain("=", json!(192.168)), contains(".7.1")]),
+        ("job:192.168.7.1", vec![plain("=", json!("192.168.7.1"))]),
         ("job:2031-02-03", vec![plain("=", json!("2031-02-03"))]),
         ("job:2031-02-03..2031-02-04", vec![range("job", json!(["2031-02-03", "2031-02-04"]), json!({}))]),
-        ("job:7z", vec![plain("=", json!(7)), contains("z")]),
+        ("job:7z", vec![plain("=", json!("7z"))]),
         ("-job:x", vec![filter("job", "=", json!("x"), json!({"negate": true}))]),
         ("m.job:x", vec![filter("metadata.job", "=", json!("x"), json!({}))]),
         ("m.j:x", vec![filter("m.j", "=", json!("x"), json!({}))]),
@@ -144,7 +144,7 @@ fn levels() {
         ),
         ("-metadata.level:alert..emergency", vec![level("alert", negated()), level("emergency", negated())]),
         ("metadata.level:info..debug", vec![level("info", json!({})), level("debug", json!({}))]),
-        ("m.level:info..debug", vec![level("info", json!({})), contains("..debug")]),
+        ("m.level:info..debug", vec![level("info", json!({})), level("debug", json!({}))]),
     ] {
         assert_eq!(filters(&strict(lql)), wanted, "{lql}");
     }
@@ -303,5 +303,53 @@ fn a_line_that_is_no_request_is_answered() {
     ] {
         let answer: Value = serde_json::from_str(&parse_line(line)).expect("JSON");
         assert_eq!((&answer["ok"], &answer["error_kind"]), (&json!(false), &json!("invalid_request")), "{line}");
+    }
+}
+
+#[test]
+fn a_value_is_the_whole_word() {
+    for (lql, value) in [
+        ("job:prod-a", json!("prod-a")),
+        ("job:10.0.0.1", json!("10.0.0.1")),
+        ("job:550e8400-e29b-41d4-a716-446655440000", json!("550e8400-e29b-41d4-a716-446655440000")),
+        ("job:a@b.example", json!("a@b.example")),
+        ("job:v1.2.3-rc+4", json!("v1.2.3-rc+4")),
+        ("job:a/b?c=d&e", json!("a/b?c=d&e")),
+        ("job:2024-01-01x", json!("2024-01-01x")),
+        ("job:12ab", json!("12ab")),
+        ("job:5%", json!("5%")),
+    ] {
+        assert_eq!(filters(&loose(lql)), [filter("job", "=", value.clone(), json!({}))], "{lql}");
+        let negated = filters(&loose(&format!("-{lql} next")));
+        assert_eq!(negated, [filter("job", "=", value, json!({"negate": true})), contains("next")], "-{lql}");
+    }
+    for lql in ["job:12:30", "job:a:b", "job:10.0.0.1..10.0.0.9", "job:a\"b\"", "job:a~b", "job:m\u{fc}nchen"] {
+        assert_eq!(loose(lql)["error_kind"], "invalid_value", "{lql}");
+        assert!(loose(lql)["message"].to_string().contains("in quotes"), "{lql}: {}", loose(lql));
+    }
+    for lql in ["s:a-b", "s:a@b-c", "f:a-b x:1", "s:`a`b"] {
+        assert_eq!(loose(lql)["error_kind"], "syntax", "{lql}");
+    }
+    let levels = filters(&loose("m.level:error..critical"));
+    assert_eq!(levels, filters(&loose("metadata.level:error..critical")));
+    assert_eq!(levels.len(), 2);
+}
+
+#[test]
+fn names_in_backticks_have_any_sign() {
+    let plain = |path: &str| filter(path, "=", json!("x"), json!({}));
+    for (lql, path) in [
+        ("m.resource.`service.name`:x", "metadata.resource.`service.name`"),
+        ("`k8s.io/app name`:x", "`k8s.io/app name`"),
+        ("a.`b-c`.d:x", "a.`b-c`.d"),
+        ("a.`b`:x", "a.b"),
+    ] {
+        assert_eq!(filters(&loose(lql)), [plain(path)], "{lql}");
+        let name = lql.trim_end_matches(":x");
+        assert_eq!(loose(&format!("s:{name}@n"))["select"][0]["path"], path, "{lql}");
+        assert_eq!(loose(&format!("c:max({name})"))["chart"]["path"], path, "{lql}");
+    }
+    for lql in ["`a:x", "``:x", "a`b`:x"] {
+        assert!(loose(lql)["message"].to_string().contains("backticks"), "{lql}: {}", loose(lql));
     }
 }

@@ -3,7 +3,7 @@
 
 use chrono::DateTime;
 use sqlparser::ast::Query;
-use tidegate_lql::{ErrorKind, FieldType, LqlError, Mode, Schema, all_columns, parse_at, to_sql};
+use tidegate_lql::{ErrorKind, FieldType, LqlError, Mode, Schema, all_columns, parse_at, quoted, steps, to_sql};
 use tidegate_model::{Code, Failure, Position};
 use tidegate_sql::{Field, Plan, Type};
 
@@ -41,20 +41,27 @@ fn refused(error: LqlError) -> Failure {
 fn known_columns(query: &tidegate_lql::Query, columns: &[(String, Type)]) -> Schema {
     let mut known = Schema::new();
     for (name, ty) in columns {
-        insert(&mut known, name, ty);
+        insert(&mut known, &quoted(name), ty);
     }
     for path in query.paths() {
-        let mut parts = path.split('.');
-        let first = parts.next().unwrap_or_default();
+        let mut names = steps(&path);
+        let (first, mut above) = names.next().unwrap_or_default();
         let mut ty = by_name(columns.iter().map(|(name, ty)| (name, ty)), first);
-        let mut end = first.len();
-        for part in parts {
+        for (name, so_far) in names {
             let Some(fields) = ty.and_then(fields_of) else { break };
-            ty = by_name(fields.iter().map(|field| (&field.name, &field.ty)), part);
-            end += 1 + part.len();
-            if let (Some(ty), Some(so_far)) = (ty, path.get(..end)) {
-                insert(&mut known, so_far, ty);
+            ty = by_name(fields.iter().map(|field| (&field.name, &field.ty)), name);
+            match ty {
+                Some(ty) => insert(&mut known, so_far, ty),
+                // Of a name with dots, the path may have been written without backticks.
+                None => {
+                    let rest = path.get(above.len() + 1..).unwrap_or_default();
+                    let is_rest = |field: &&Field| field.name.contains('.') && field.name.eq_ignore_ascii_case(rest);
+                    if let Some(field) = fields.iter().find(is_rest) {
+                        insert(&mut known, &format!("{above}.{}", quoted(&field.name)), &field.ty);
+                    }
+                }
             }
+            above = so_far;
         }
     }
     known.set_whole();
@@ -84,7 +91,7 @@ fn insert(known: &mut Schema, path: &str, ty: &Type) {
     match ty {
         Type::Array(item) => known.insert_list(path, field_type(item)),
         // Of a field that no record ever had, nothing is known.
-        Type::Null if path.contains('.') => {}
+        Type::Null if steps(path).nth(1).is_some() => {}
         ty => known.insert(path, field_type(ty)),
     }
 }
