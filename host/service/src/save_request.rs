@@ -25,6 +25,10 @@ pub struct SaveRequest<'a> {
     pub forgotten_alert: Option<&'a str>,
     /// Whether a version is refused through which tokens read more than before.
     pub refuse_wider: bool,
+    /// Whether an author saves it, who is told what [`crate::workbench::Workbench::check`] remarks, too.
+    pub for_author: bool,
+    /// Whether a version with warnings is refused.
+    pub strict: bool,
     /// Whether sources that the statements name and that do not exist are made before the version is saved, or taken to be
     /// there where it is only checked.
     pub make_sources: bool,

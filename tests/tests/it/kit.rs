@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{EDGE, binary, folder};
+use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder};
 
 /// What a command wrote, and whether it succeeded.
 pub(super) struct Told {
@@ -40,7 +40,11 @@ impl Told {
 }
 
 pub(super) fn tidegate(arguments: &[&str]) -> Told {
-    let out = Command::new(binary()).args(arguments).env_remove("TIDEGATE_GUESTS").output().unwrap();
+    told(Command::new(binary()).args(arguments))
+}
+
+fn told(command: &mut Command) -> Told {
+    let out = command.env_remove("TIDEGATE_GUESTS").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Told { out: text(out.stdout), err: text(out.stderr), ok: out.status.success() }
 }
@@ -316,6 +320,37 @@ fn check_tells_mistakes_and_what_is_read() {
     // A source that says whose its rows are narrows by itself.
     endpoint.write("query.sql", "WITH t AS (SELECT * FROM `other.logs`) SELECT id FROM t");
     endpoint.tidegate("check", &[]).succeeded().has(&["warning: ", "no parameter narrows the grant t"]);
+}
+
+/// What `check` remarks, `test` and `push` say, too; `--strict` makes an error of it.
+#[test]
+fn remarks_are_the_same_wherever_an_author_looks() {
+    let server = Server::start();
+    let endpoint = Endpoint::new(&COUNT.replace("@project", "@projct"));
+    endpoint.write("tests/none.json", &json!({"parameters": {"project": "abc"}, "expect": {"result": []}}).to_string());
+    let push = |more: &[&str]| {
+        let path = endpoint.file("");
+        let arguments = [&["push", path.to_str().unwrap()], more].concat();
+        let mut command = Command::new(binary());
+        command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
+        told(command.args(arguments))
+    };
+    let remarks = ["@projct is used and not declared", "the parameter project is declared, and no statement uses it"];
+    endpoint.tidegate("check", &[]).succeeded().has(&remarks);
+    endpoint.tidegate("test", &[]).succeeded().has(&remarks).has(&["1 case holds"]);
+    for command in ["check", "test"] {
+        endpoint.tidegate(command, &["--strict"]).failed().has(&remarks).has(&["there are warnings, and --strict"]);
+    }
+    push(&["--strict"]).failed().has(&remarks).has(&["nothing is saved"]);
+    push(&["--strict", "--dry-run"]).failed().has(&remarks);
+    assert_eq!(server.manage("GET", "/api/endpoints/tried", &Value::Null).status, 404);
+    push(&["--dry-run"]).succeeded().has(&remarks);
+    push(&[]).succeeded().has(&remarks).has(&["version 1"]);
+    endpoint.write("query.sql", COUNT);
+    for command in ["check", "test"] {
+        endpoint.tidegate(command, &["--strict"]).succeeded();
+    }
+    push(&["--strict"]).succeeded().has(&["version 2"]);
 }
 
 #[test]

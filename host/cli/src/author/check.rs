@@ -13,7 +13,7 @@ use tidegate_sql::Reads;
 
 use super::build::built;
 use super::case::{Case, DEFAULT_NOW};
-use super::push;
+use super::push::{self, Refusing};
 use super::test::unknown_source;
 use crate::client::{Client, ServerArguments};
 use crate::outcome::Outcome;
@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Ask the server, too, and exit with 1 if tokens would read more than before
     #[arg(long)]
     refuse_wider: bool,
+    /// Exit with 1 if there are warnings
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -84,6 +87,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         eprintln!("error: {}", told(&folder.path, finding));
     }
     match errors.len() {
+        0 if arguments.strict && !checked.warnings.is_empty() => Err("there are warnings, and --strict".into()),
         0 if arguments.refuse_wider => refuse_wider(arguments, &folder, component.as_deref()),
         0 => Ok(()),
         1 => Err("1 error".into()),
@@ -95,7 +99,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 fn refuse_wider(arguments: &Arguments, folder: &Folder, component: Option<&[u8]>) -> Outcome {
     let client = Client::new(&arguments.server, "a private token")?;
     let component = component.ok_or("--refuse-wider is about what is built: give it with --module")?;
-    let answer = push::checked(&client, folder.manifest.name.as_str(), component, true)?;
+    let refusing = Refusing { wider: true, warnings: arguments.strict };
+    let answer = push::checked(&client, folder.manifest.name.as_str(), component, refusing)?;
     push::warn(&answer);
     println!("  no token of {} reads more than before", client.base());
     Ok(())

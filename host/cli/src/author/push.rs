@@ -31,8 +31,27 @@ pub(crate) struct Arguments {
     /// Save nothing, and exit with 1, if tokens would read more than before
     #[arg(long)]
     refuse_wider: bool,
+    /// Save nothing, and exit with 1, if there are warnings
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     server: ServerArguments,
+}
+
+/// What a server refuses beside what it always does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusing {
+    /// A change through which tokens would read more than before.
+    pub(super) wider: bool,
+    /// One with warnings.
+    pub(super) warnings: bool,
+}
+
+impl Refusing {
+    /// The query string that says so.
+    fn query(self) -> String {
+        format!("?refuse_wider={}&strict={}", self.wider, self.warnings)
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -44,8 +63,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let component = built(&folder, arguments.module.as_deref())?;
     let name = folder.manifest.name.as_str();
+    let refusing = Refusing { wider: arguments.refuse_wider, warnings: arguments.strict };
     if arguments.dry_run {
-        let checked = checked(&client, name, &component, arguments.refuse_wider)?;
+        let checked = checked(&client, name, &component, refusing)?;
         let unchanged = checked.get("unchanged").and_then(Value::as_bool) == Some(true);
         let would = match (unchanged, checked.get("version").and_then(Value::as_i64)) {
             (true, Some(version)) => format!("unchanged, it is version {version}"),
@@ -56,8 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         warn(&checked);
         return Ok(());
     }
-    let how = if arguments.refuse_wider { "?refuse_wider=true" } else { "" };
-    let Saved { before, version, answer } = save(&client, name, &component, how)?;
+    let Saved { before, version, answer } = save(&client, name, &component, &refusing.query())?;
     let same = if version == before { ", unchanged" } else { "" };
     println!("{name}: version {version}, {} bytes{same}", component.len());
     warn(&answer);
@@ -69,8 +88,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// What a server says of a component without saving it. With `refuse_wider`, it refuses one through which tokens would read
-/// more than before.
+/// What a server says of a component without saving it.
 ///
 /// # Errors
 /// As [`Client::call`].
@@ -78,10 +96,9 @@ pub(super) fn checked(
     client: &Client,
     name: &str,
     component: &[u8],
-    refuse_wider: bool,
+    refusing: Refusing,
 ) -> Result<Value, Box<dyn Error>> {
-    let how = if refuse_wider { "?refuse_wider=true" } else { "" };
-    let path = format!("{}/component/check{how}", endpoint_path(name));
+    let path = format!("{}/component/check{}", endpoint_path(name), refusing.query());
     client.call("POST", &path, Some((WASM, component)))?.json()
 }
 

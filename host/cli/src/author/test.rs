@@ -22,6 +22,9 @@ use crate::outcome::Outcome;
 use crate::sample;
 use crate::serve::runtime;
 
+/// How a line begins that tells what may not be meant as it is written.
+const WARNING: &str = "warning: ";
+
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folders of endpoints, with cases in tests/*.json
@@ -39,6 +42,9 @@ pub(crate) struct Arguments {
     /// One JSON object a case on standard output, for machines
     #[arg(long)]
     json: bool,
+    /// Exit with 1 if an endpoint has warnings
+    #[arg(long)]
+    strict: bool,
 }
 
 /// How a case went.
@@ -57,7 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let log = GuestLog::start();
     let tokio = runtime()?;
     let workbench = Workbench::start()?;
-    let (mut all, mut failed) = (0, 0);
+    let (mut all, mut failed, mut warned) = (0, 0, false);
     for path in &arguments.folders {
         let folder = Folder::read(path)?;
         let cases = folder.tests.iter().map(|path| Case::read(path).map(|(case, text)| (path, case, text)));
@@ -78,6 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             let verdict = if arguments.update { updated(path, &case, &text, verdict)? } else { verdict };
             // What is told of one case is not told again of the next.
             for remark in remarks {
+                warned |= remark.starts_with(WARNING);
                 if !told.contains(&remark) {
                     eprintln!("  {remark}");
                     told.insert(remark);
@@ -100,6 +107,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     if failed > 0 {
         return Err(format!("{failed} of {all} cases failed").into());
+    }
+    if arguments.strict && warned {
+        return Err("there are warnings, and --strict".into());
     }
     if !arguments.json && all > 0 {
         println!("{all} {}", if all == 1 { "case holds" } else { "cases hold" });
@@ -215,7 +225,7 @@ pub(super) fn remarks(trial: &Trial, ask: &Ask) -> Vec<String> {
         Some(near) => format!("; did you mean {near}?"),
         None => String::new(),
     };
-    let mut remarks: Vec<String> = trial.warnings().iter().map(|warning| format!("warning: {warning}")).collect();
+    let mut remarks: Vec<String> = trial.warnings().iter().map(|warning| format!("{WARNING}{warning}")).collect();
     remarks.extend(trial.unknown_sources().iter().map(|source| format!("note: {}", unknown_source(source))));
     for source in trial.unread_sources() {
         let near = meant(source, &mut trial.sources());

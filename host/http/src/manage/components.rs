@@ -125,6 +125,7 @@ impl Received {
             known: self.old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
             same_query: self.same_query,
             from: self.old.as_ref().map(|old| old.version),
+            for_author: true,
             ..SaveRequest::default()
         }
     }
@@ -139,14 +140,14 @@ pub(crate) async fn put(
     request: Request,
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let (make_sources, refuse_wider) = (how.make_sources()?, how.refuse_wider()?);
+    let (make_sources, refuse_wider, strict) = (how.make_sources()?, how.refuse_wider()?, how.strict()?);
     let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
     if received.is_there(&app.service)
         && let Some(old) = received.old
     {
         return found(shown(&app.service, old).await?);
     }
-    let mut saving = SaveRequest { refuse_wider, make_sources, ..received.saving(&access.who) };
+    let mut saving = SaveRequest { refuse_wider, strict, make_sources, ..received.saving(&access.who) };
     if make_sources {
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
     }
@@ -168,9 +169,9 @@ pub(crate) async fn check(
     request: Request,
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let (make_sources, refuse_wider) = (how.make_sources()?, how.refuse_wider()?);
+    let (make_sources, refuse_wider, strict) = (how.make_sources()?, how.refuse_wider()?, how.strict()?);
     let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
-    let mut saving = SaveRequest { refuse_wider, make_sources, ..received.saving("") };
+    let mut saving = SaveRequest { refuse_wider, strict, make_sources, ..received.saving("") };
     if make_sources {
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
     }

@@ -14,6 +14,7 @@ use super::endpoint_view::saved_shown;
 pub(crate) struct Saving {
     make_sources: Option<String>,
     refuse_wider: Option<String>,
+    strict: Option<String>,
 }
 
 impl Saving {
@@ -26,6 +27,11 @@ impl Saving {
     pub(super) fn refuse_wider(&self) -> Result<bool, Failure> {
         flag("refuse_wider", self.refuse_wider.as_deref())
     }
+
+    /// Whether a change with warnings is refused.
+    pub(super) fn strict(&self) -> Result<bool, Failure> {
+        flag("strict", self.strict.as_deref())
+    }
 }
 
 /// A flag of the query string.
@@ -37,17 +43,22 @@ pub(super) fn flag(name: &str, sent: Option<&str>) -> Result<bool, Failure> {
     }
 }
 
-/// The JSON of an endpoint that was just saved, with what that widens among its warnings.
+/// The JSON of an endpoint that was just saved, with what its author is told and what that widens among its warnings.
 pub(super) async fn saved_and_widened(service: &Service, saved: &Saved) -> Result<Value, Failure> {
     let mut shown = saved_shown(service, &saved.endpoint).await?;
+    add_warnings(&mut shown, saved.remarks.iter().map(ToString::to_string));
     warn(&mut shown, &saved.widened);
     Ok(shown)
 }
 
 /// Adds what a change widens to the warnings of an answer.
 pub(super) fn warn(shown: &mut Value, widened: &Widened) {
+    add_warnings(shown, widened.lines().into_iter());
+}
+
+fn add_warnings(shown: &mut Value, more: impl Iterator<Item = String>) {
     let Some(fields) = shown.as_object_mut() else { return };
     if let Value::Array(warnings) = fields.entry("warnings").or_insert_with(|| Value::Array(Vec::new())) {
-        warnings.extend(widened.lines().into_iter().map(Value::from));
+        warnings.extend(more.map(Value::from));
     }
 }

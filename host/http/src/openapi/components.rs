@@ -125,6 +125,7 @@ fn parameters() -> Value {
         "limit": in_query("limit", "How many rows.", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})),
         "make_sources": in_query("make_sources", "Whether sources that the component's statements name and that are not there are made.", &json!({"type": "boolean", "default": false})),
         "refuse_wider": in_query("refuse_wider", "Whether the change is refused if tokens would read more than before.", &json!({"type": "boolean", "default": false})),
+        "strict": in_query("strict", "Whether a component with warnings is refused.", &json!({"type": "boolean", "default": false})),
         "read_source": in_query("source", "The id or the name of a source: only what reads it is told.", &text),
         "rule": in_query("rule", "The name of a rule of an issuer, as main/1: only that is told.", &text),
         "widens": in_query("widens", "Whether it is meant that tokens read more of other sources after it.", &json!({"type": "boolean", "default": false})),

@@ -99,7 +99,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
                       its manifest has, or in place of an endpoint. The one that is there already is no new version.",
-        parameters: &["endpoint", "make_sources", "refuse_wider"],
+        parameters: &["endpoint", "make_sources", "refuse_wider", "strict"],
         body: Takes::Component,
         success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
@@ -108,7 +108,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "What would become of the same component if it were put, refusals and warnings included. Nothing is \
                       saved.",
-        parameters: &["endpoint", "make_sources", "refuse_wider"],
+        parameters: &["endpoint", "make_sources", "refuse_wider", "strict"],
         body: Takes::Component,
         success: &[(200, Gives::Json("CheckedComponent"))],
         refusals: SAVE_REFUSALS,

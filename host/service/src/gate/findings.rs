@@ -73,6 +73,11 @@ impl Findings {
         all.any(|finding| finding.part == Part::Query && finding.failure == *failure)
     }
 
+    /// The warnings beside these, whether or not there are errors.
+    pub(crate) fn warnings_beside(self, known: &[Failure]) -> Vec<Failure> {
+        self.warnings.into_iter().map(Finding::named).filter(|warning| !known.contains(warning)).collect()
+    }
+
     /// The warnings, if there are no errors.
     ///
     /// # Errors

@@ -83,17 +83,15 @@ impl Registrar {
             // Before anything is made, with the sources as they would be.
             let supposed = self.admitted(component, &request).await?;
             self.check_name(supposed.manifest.name.as_str(), request.id, request.from)?;
-            if request.refuse_wider {
-                supposed.widened.refuse()?;
-            }
+            supposed.allow(&request)?;
             made = self.create_missing_sources(&supposed.manifest, &request.known).await?;
         }
         let request = SaveRequest { make_sources: false, ..request };
         let admitted = self.admitted(component, &request).await?;
-        if request.refuse_wider && !makes {
-            admitted.widened.refuse()?;
+        if !makes {
+            admitted.allow(&request)?;
         }
-        let widened = admitted.widened.clone();
+        let (widened, remarks) = (admitted.widened.clone(), admitted.remarks.clone());
         let SaveRequest { id, author, from, renamed_alert, forgotten_alert, .. } = request;
         let (own, component, author) = (self.clone(), component.to_vec(), author.to_owned());
         let all = new_alerts(&admitted.manifest, renamed_alert)?;
@@ -101,7 +99,7 @@ impl Registrar {
         let save = async move { own.save(admitted, component, alerts, id, author, from).await };
         let endpoint = to_its_end(save).await?;
         widened.log(&format!("version {} of the endpoint {}", endpoint.version, endpoint.manifest.name));
-        Ok(Saved { endpoint, widened, made })
+        Ok(Saved { endpoint, widened, remarks, made })
     }
 
     /// Passes a packed component through the gate and changes nothing. Returns the warnings.
@@ -111,11 +109,9 @@ impl Registrar {
     pub async fn try_component(&self, component: &[u8], request: SaveRequest<'_>) -> Result<Vec<Failure>, Failure> {
         let admitted = self.admitted(component, &request).await?;
         self.check_name(admitted.manifest.name.as_str(), request.id, request.from)?;
-        if request.refuse_wider {
-            admitted.widened.refuse()?;
-        }
+        admitted.allow(&request)?;
         let widened = admitted.widened.lines().into_iter().map(refused);
-        Ok(admitted.warnings.into_iter().chain(widened).collect())
+        Ok(admitted.warnings.into_iter().chain(admitted.remarks).chain(widened).collect())
     }
 
     /// Creates the sources that an endpoint's statements name and that do not exist. Returns their names.
@@ -161,7 +157,7 @@ impl Registrar {
         author: String,
         from: Option<i64>,
     ) -> Result<Arc<Endpoint>, Failure> {
-        let Admitted { manifest, saved, code, digest, tables, warnings, widened: _ } = admitted;
+        let Admitted { manifest, saved, code, digest, tables, warnings, remarks: _, widened: _ } = admitted;
         let registry = self.endpoints.registry();
         let _one = registry.registering.lock().await;
         let name = manifest.name.to_string();
@@ -252,8 +248,9 @@ impl Registrar {
     /// The gate on the compute threads, because statements are planned there and plans may be deep.
     async fn admitted(&self, component: &[u8], request: &SaveRequest<'_>) -> Result<Admitted, Failure> {
         let (own, component) = (self.clone(), component.to_vec());
-        let SaveRequest { id, ref known, same_query, make_sources, .. } = *request;
-        let request = SaveRequest { id, known: known.clone(), same_query, make_sources, ..SaveRequest::default() };
+        let SaveRequest { id, ref known, same_query, make_sources, for_author, .. } = *request;
+        let known = known.clone();
+        let request = SaveRequest { id, known, same_query, make_sources, for_author, ..SaveRequest::default() };
         self.compute.run(async move { own.admit(&component, &request).await }).await
     }
 
@@ -270,6 +267,7 @@ impl Registrar {
             return Err(refused(message).about("limits"));
         }
         let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.gate.limits.text)?);
+        let written = request.for_author.then(|| manifest.clone());
         declare_used(&mut manifest, &saved);
         manifest_findings(&manifest).allow_saving()?;
         let (store, registry) = (self.store(), self.endpoints.registry());
@@ -282,6 +280,8 @@ impl Registrar {
         let sources = sources.supposing(&supposed);
         let mut warnings = self.gate.statement_findings(&manifest, &saved, &sources).into_warnings()?;
         warnings.extend(self.gate.check_alerts(&manifest, &saved, &sources, is_generated(component))?);
+        let remarks = written.map(|written| self.gate.explain(written, !is_generated(component)).findings);
+        let remarks = remarks.map(|findings| findings.warnings_beside(&warnings)).unwrap_or_default();
         let tables = sources.named();
         let version = Version { id: request.id, manifest: &manifest, saved: &saved, tables: &tables };
         let widened = self.access.of_save(version, !is_generated(component), &supposed).unwrap_or_else(|failure| {
@@ -290,7 +290,16 @@ impl Registrar {
         });
         let code = ComponentCode::of(component)?;
         self.endpoints.prepare(&code).await?;
-        Ok(Admitted { manifest, saved, code: code.digest, digest: inspection.digest, tables, warnings, widened })
+        Ok(Admitted {
+            manifest,
+            saved,
+            code: code.digest,
+            digest: inspection.digest,
+            tables,
+            warnings,
+            remarks,
+            widened,
+        })
     }
 }
 
@@ -310,7 +319,30 @@ struct Admitted {
     digest: [u8; 32],
     tables: BTreeMap<String, Uuid>,
     warnings: Vec<Failure>,
+    /// What only its author is told.
+    remarks: Vec<Failure>,
     widened: Widened,
+}
+
+impl Admitted {
+    /// Whether the request takes it as it is.
+    ///
+    /// # Errors
+    /// It has warnings or widens something, and the request refuses that.
+    fn allow(&self, request: &SaveRequest<'_>) -> Result<(), Failure> {
+        if request.refuse_wider {
+            self.widened.refuse()?;
+        }
+        let warnings: Vec<Failure> = self.warnings.iter().chain(&self.remarks).cloned().collect();
+        if !request.strict || warnings.is_empty() {
+            return Ok(());
+        }
+        let mut failure =
+            refused("the endpoint has warnings, and the request says strict; nothing is saved".to_owned())
+                .about("strict");
+        failure.others = warnings;
+        Err(failure)
+    }
 }
 
 /// An endpoint that was saved.
@@ -320,6 +352,8 @@ pub struct Saved {
     pub endpoint: Arc<Endpoint>,
     /// What tokens read more through it than before.
     pub widened: Widened,
+    /// What its author may have meant otherwise; only for [`SaveRequest::for_author`].
+    pub remarks: Vec<Failure>,
     /// The names of the sources that were made for it.
     pub made: Vec<String>,
 }

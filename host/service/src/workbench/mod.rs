@@ -180,9 +180,12 @@ impl Workbench {
         let manifest = inspect(component).map_err(TrialError::Refused)?.manifest;
         let given: Vec<String> = scene.logs.keys().cloned().collect();
         let Stage { service, unknown, folder } = self.stage(&manifest, scene).await?;
-        let request = SaveRequest { author: "the workbench", ..SaveRequest::default() };
-        let endpoint = service.registrar.register_component(component, request).await.map_err(TrialError::Refused)?;
-        let warnings = service.registry.check_result(endpoint.id).map_or_else(Vec::new, |found| found.warnings.clone());
+        let request = SaveRequest { author: "the workbench", for_author: true, ..SaveRequest::default() };
+        let saved = service.registrar.save_component(component, request).await.map_err(TrialError::Refused)?;
+        let endpoint = saved.endpoint;
+        let found = service.registry.check_result(endpoint.id);
+        let mut warnings = found.map_or_else(Vec::new, |found| found.warnings.clone());
+        warnings.extend(saved.remarks);
         // With the sandbox off, ad-hoc queries may read every source.
         let is_unread = |source: &String| manifest.settings.sandboxable && !endpoint.tables.contains_key(source);
         let unread = given.into_iter().filter(is_unread).collect();
