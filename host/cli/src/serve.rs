@@ -197,8 +197,7 @@ pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
     let traces = Traces::start(&options.traces)?;
-    let registry = tracing_subscriber::registry().with(lines.with_filter(filter));
-    let _ = registry.with(traces.as_ref().map(Traces::layer)).try_init();
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
     Ok(traces)
 }
 

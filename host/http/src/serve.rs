@@ -225,7 +225,7 @@ impl Connections {
             startup: Arc::clone(&self.startup),
             limited,
             timeouts,
-            peer,
+            peer: Peer { address: peer, uses_tls: self.tls.is_some() },
             anonymous,
             stopping: self.stopping.subscribe(),
             _alive: self.alive.clone(),
@@ -251,7 +251,7 @@ struct Connection {
     /// The routes of this connection, where it gets fewer than those that `startup` gives.
     limited: Option<Router>,
     timeouts: Timeouts,
-    peer: SocketAddr,
+    peer: Peer,
     /// Counts the connection among those of its address without a token.
     anonymous: Option<Arc<AnonymousConnection>>,
     stopping: watch::Receiver<bool>,
@@ -284,7 +284,7 @@ impl Connection {
                 let stream = TimedStream { stream, clock: Arc::clone(&clock), side: Side::Reads };
                 self.serve(builder, stream, clock, stopping).await;
             }
-            Err(why) => tracing::debug!(why, peer = %self.peer, "a connection ended in its handshake"),
+            Err(why) => tracing::debug!(why, peer = %self.peer.address, "a connection ended in its handshake"),
         }
     }
 
@@ -301,7 +301,7 @@ impl Connection {
             let running = ActiveRequest::begin(&clock, request.version());
             let router = limited.clone().or_else(|| startup.router()).unwrap_or_default();
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(peer);
             if let Some(anonymous) = &anonymous {
                 request.extensions_mut().insert(Arc::clone(anonymous));
             }
@@ -321,7 +321,7 @@ impl Connection {
             tokio::select! {
                 done = connection.as_mut() => {
                     if let Err(error) = done {
-                        tracing::debug!(%error, peer = %self.peer, "a connection ended early");
+                        tracing::debug!(%error, peer = %self.peer.address, "a connection ended early");
                     }
                     return;
                 }
@@ -335,7 +335,7 @@ impl Connection {
                     Verdict::Keep => {}
                     Verdict::End => connection.as_mut().graceful_shutdown(),
                     Verdict::Cut(why) => {
-                        tracing::debug!(why, peer = %self.peer, "a connection is cut");
+                        tracing::debug!(why, peer = %self.peer.address, "a connection is cut");
                         return;
                     }
                 },

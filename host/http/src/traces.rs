@@ -1,30 +1,39 @@
-//! Sends traces over OTLP/HTTP or HTTPS. Each request is a span. If its caller has begun a trace (W3C `traceparent`),
-//! the span is a part of that trace.
+//! Sends traces over OTLP/HTTP or HTTPS. Each request is a span. If its caller has a token and has begun a trace (W3C
+//! `traceparent`), the span is a part of that trace.
+//!
+//! A span is made when its request has ended: only then is it known whether the caller is to be trusted.
 //!
 //! A thread of its own sends the spans in batches, with a small blocking HTTP client. When the receiver is slow or
 //! unreachable, spans are dropped, the log says so once, and requests are not delayed.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::Request;
-use axum::http::HeaderMap;
+use axum::http::header::USER_AGENT;
+use axum::http::{HeaderMap, HeaderName, Version};
 use bytes::Bytes;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
-use opentelemetry::trace::{Status, TracerProvider};
+use opentelemetry::trace::{Span, SpanKind, Status, Tracer, TracerProvider};
+use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::{HttpClient, HttpError, Request as Sent, Response as Received};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tidegate_service::options::TraceOptions;
-use tracing::Span;
-use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
-use tracing_subscriber::registry::LookupSpan;
 use ureq::tls::{RootCerts, TlsConfig};
+
+use crate::connection::Peer;
 
 /// How long the receiver may take to answer.
 const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes of what a caller sent that an attribute has.
+const LONGEST_ATTRIBUTE: usize = 1 << 10;
+
+/// What sends the spans of this process.
+static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
 /// The exporter of spans. Stopping it sends the last spans before the process ends.
 #[derive(Debug)]
@@ -57,15 +66,9 @@ impl Traces {
             .with_resource(resource)
             .with_sampler(sampler)
             .build();
+        // A second one of a process would be that of a test.
+        let _ = PROVIDER.set(provider.clone());
         Ok(Some(Self { provider }))
-    }
-
-    /// The layer of the `tracing` subscriber that turns the spans of requests into spans that are sent.
-    pub fn layer<S>(&self) -> OpenTelemetryLayer<S, SdkTracer>
-    where
-        S: tracing::Subscriber + for<'a> LookupSpan<'a>,
-    {
-        tracing_opentelemetry::layer().with_tracer(self.provider.tracer("tidegate")).with_location(false)
     }
 
     /// Sends the remaining spans, and stops.
@@ -76,24 +79,80 @@ impl Traces {
     }
 }
 
-/// Sets the attributes of a request's span, and makes it a part of its caller's trace.
-pub(crate) fn begin(span: &Span, request: &Request, route: &str) {
-    let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
-    if span.set_parent(parent).is_err() {
-        // No layer of the subscriber collects spans.
-        return;
-    }
-    let method = request.method().as_str().to_owned();
-    span.set_attribute("otel.name", format!("{method} {route}"));
-    span.set_attribute("http.request.method", method);
-    span.set_attribute("http.route", route.to_owned());
+/// A request that began, as its span will tell of it.
+#[derive(Debug)]
+pub(crate) struct BegunSpan {
+    at: SystemTime,
+    /// The span of the caller, if it sent one.
+    parent: Context,
+    attributes: Vec<KeyValue>,
 }
 
-/// Records in a request's span how the request ended.
-pub(crate) fn end(span: &Span, status: u16) {
-    span.set_attribute("http.response.status_code", i64::from(status));
-    if status >= 500 {
-        span.set_status(Status::error(""));
+/// How a request ended.
+#[derive(Debug)]
+pub(crate) struct EndedSpan<'e> {
+    pub(crate) method: &'e str,
+    /// The pattern of its path; none if there is no such route.
+    pub(crate) route: Option<&'e str>,
+    pub(crate) status: u16,
+    /// The code of the error that it was answered with.
+    pub(crate) code: Option<&'e str>,
+    pub(crate) endpoint: Option<&'e str>,
+    /// Whether it had a valid token. The trace of a caller without one is not continued: it would decide what is sampled.
+    pub(crate) is_known: bool,
+}
+
+impl BegunSpan {
+    /// None if no traces are sent.
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        PROVIDER.get()?;
+        let header = |name: HeaderName| {
+            let value = request.headers().get(name)?.to_str().ok()?;
+            Some(value.get(..LONGEST_ATTRIBUTE).unwrap_or(value).to_owned())
+        };
+        let version = match request.version() {
+            Version::HTTP_2 => "2",
+            Version::HTTP_10 => "1.0",
+            _ => "1.1",
+        };
+        let mut attributes = vec![KeyValue::new("network.protocol.version", version)];
+        let path = request.uri().path();
+        attributes.push(KeyValue::new("url.path", path.get(..LONGEST_ATTRIBUTE).unwrap_or(path).to_owned()));
+        if let Some(peer) = request.extensions().get::<Peer>() {
+            attributes.push(KeyValue::new("url.scheme", if peer.uses_tls { "https" } else { "http" }));
+            attributes.push(KeyValue::new("client.address", peer.address.ip().to_string()));
+        }
+        attributes.extend(header(USER_AGENT).map(|agent| KeyValue::new("user_agent.original", agent)));
+        let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
+        Some(Self { at: SystemTime::now(), parent, attributes })
+    }
+
+    /// Sends the span, named and with attributes as the conventions of OpenTelemetry for HTTP servers have it.
+    pub(crate) fn end(self, ended: &EndedSpan<'_>) {
+        let Self { at, parent, mut attributes } = self;
+        let Some(provider) = PROVIDER.get() else { return };
+        let method = if ended.method == "OTHER" { "_OTHER" } else { ended.method };
+        let name = match ended.route {
+            Some(route) => format!("{method} {route}"),
+            None => method.to_owned(),
+        };
+        attributes.push(KeyValue::new("http.request.method", method.to_owned()));
+        attributes.extend(ended.route.map(|route| KeyValue::new("http.route", route.to_owned())));
+        attributes.push(KeyValue::new("http.response.status_code", i64::from(ended.status)));
+        attributes.extend(ended.endpoint.map(|endpoint| KeyValue::new("tidegate.endpoint", endpoint.to_owned())));
+        let status = ended.status.to_string();
+        if ended.status >= 400 {
+            attributes.push(KeyValue::new("error.type", ended.code.unwrap_or(&status).to_owned()));
+        }
+        let tracer = provider.tracer("tidegate");
+        let parent = if ended.is_known { parent } else { Context::new() };
+        let span =
+            tracer.span_builder(name).with_kind(SpanKind::Server).with_start_time(at).with_attributes(attributes);
+        let mut span = span.start_with_context(&tracer, &parent);
+        if ended.status >= 500 {
+            span.set_status(Status::error(""));
+        }
+        span.end();
     }
 }
 

@@ -1,9 +1,16 @@
 //! What operators see and set: configuration, probes, metrics, log lines, shares of tokens.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::AnyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use prost::Message;
 use serde_json::{Value, json};
 use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, binary, folder, lasting_port, now, request};
 
@@ -367,18 +374,49 @@ fn traces_are_sent_and_continue_those_of_callers() {
     let headers = [("x-api-key", PRIVATE), ("traceparent", &*parent)];
     let refused = server.call("GET", "/api/endpoints/query/logs.all?project=", &headers, b"");
     assert_eq!((refused.status, refused.header("x-tidegate-status")), (200, Some("400")), "{}", refused.body);
+    // Who has no token continues no trace: the server alone decides what is sampled.
+    let stranger = format!("/nowhere/{}", "x".repeat(5_000));
+    assert_eq!(server.fetch("GET", &stranger, &[("traceparent", &*parent)], b"").status, 404);
+    let line = line(&server, &["/nowhere/x"]);
+    assert!(line.len() < 2_000 && line.contains("xx…"), "{line}");
     // The last spans are sent before the end.
     assert_eq!(server.stop("-TERM"), Some(0));
     let (head, body) = received.join().unwrap();
     assert!(head.starts_with("post /v1/traces http/1.1"), "{head}");
     assert!(head.contains("content-type: application/x-protobuf"), "{head}");
-    let has = |bytes: &[u8]| body.windows(bytes.len()).any(|part| part == bytes);
+    assert!(!String::from_utf8_lossy(&body).contains(PRIVATE));
+    let sent = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+    let resource = &sent.resource_spans[0];
+    assert!(format!("{:?}", resource.resource).contains("a-service-of-tests"));
+    let spans: Vec<_> = sent.resource_spans.iter().flat_map(|of| &of.scope_spans).flat_map(|of| &of.spans).collect();
     let id: Vec<u8> = (0..16).map(|i| u8::from_str_radix(&trace[2 * i..2 * i + 2], 16).unwrap()).collect();
-    assert!(has(&id), "the caller's trace is continued");
-    assert!(has(b"a-service-of-tests") && has(b"GET /api/endpoints/query/{endpoint}"));
-    assert!(!has(PRIVATE.as_bytes()));
-    // The attribute as protobuf has it: a value (2) that is an integer (3), 400.
-    assert!(has(b"http.response.status_code\x12\x03\x18\x90\x03"));
+    let of_caller: Vec<_> = spans.iter().filter(|span| span.trace_id == id).collect();
+    let [query] = of_caller.as_slice() else { panic!("{spans:?}") };
+    assert_eq!((query.name.as_str(), query.kind()), ("GET /api/endpoints/query/{endpoint}", SpanKind::Server));
+    assert!(query.start_time_unix_nano < query.end_time_unix_nano);
+    let attributes = |span: &Span| -> BTreeMap<String, String> {
+        let shown = |value: Option<AnyValue>| match value.and_then(|value| value.value) {
+            Some(Any::StringValue(text)) => text,
+            Some(Any::IntValue(number)) => number.to_string(),
+            other => format!("{other:?}"),
+        };
+        span.attributes.iter().map(|own| (own.key.clone(), shown(own.value.clone()))).collect()
+    };
+    let own = attributes(query);
+    for (name, value) in [
+        ("http.request.method", "GET"),
+        ("http.route", "/api/endpoints/query/{endpoint}"),
+        ("http.response.status_code", "400"),
+        ("url.path", "/api/endpoints/query/logs.all"),
+        ("url.scheme", "http"),
+        ("client.address", "127.0.0.1"),
+        ("network.protocol.version", "1.1"),
+        ("tidegate.endpoint", "logs.all"),
+    ] {
+        assert_eq!(own.get(name).map(String::as_str), Some(value), "{name}: {own:?}");
+    }
+    let stranger = spans.iter().find(|span| attributes(span)["url.path"].starts_with("/nowhere")).unwrap();
+    assert_eq!((stranger.name.as_str(), stranger.parent_span_id.len()), ("GET", 0));
 }
 
 #[test]

@@ -27,9 +27,12 @@ const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 /// The most bytes that count towards the rate: a client that was fast for an hour may not be slow for the next.
 const CREDIT: u64 = 64 << 20;
 
-/// The remote address of a request's connection, as an extension of the request.
+/// Whose a request's connection is, as an extension of the request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) uses_tls: bool,
+}
 
 /// The timeouts of a connection, and the minimum rate of its transfers.
 #[derive(Debug, Clone, Copy)]

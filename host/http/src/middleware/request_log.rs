@@ -27,13 +27,16 @@ use crate::call_statistics::Call;
 use crate::connection::{AnonymousConnection, Peer};
 use crate::metrics::RequestOutcome;
 use crate::notes::{NOTES, RequestNotes};
+use crate::rate_headers;
 use crate::slow_queries::Ended;
-use crate::{rate_headers, traces};
+use crate::traces::{BegunSpan, EndedSpan};
 
 /// The header of a request's id.
 const REQUEST_ID: &str = "x-request-id";
 /// The longest id that is taken from a caller.
 const LONGEST_ID: usize = 128;
+/// The most characters of a path that a line has: those of every route with names of the longest kind.
+const LONGEST_PATH: usize = 1_024;
 /// The status of a request whose client disconnected before it was answered.
 const LEFT: u16 = 499;
 
@@ -42,6 +45,8 @@ struct RequestLog {
     app: Arc<App>,
     began: Instant,
     span: Span,
+    /// The span that is sent, if traces are.
+    trace: Option<BegunSpan>,
     method: Method,
     route: Option<MatchedPath>,
     path: String,
@@ -76,7 +81,10 @@ impl Drop for RequestLog {
         let (code, peer) = (self.code.map(Code::name), self.peer.as_deref());
         let (class, reason) = (notes.ended.map(Class::name), notes.ended.map(Class::reason));
         let _entered = self.span.enter();
-        traces::end(&self.span, status);
+        if let Some(trace) = self.trace.take() {
+            let route = self.route.as_ref().map(MatchedPath::as_str);
+            trace.end(&EndedSpan { method, route, status, code, endpoint, is_known: token.is_some() });
+        }
         // Probes come every few seconds, so successful ones are logged at debug level only.
         if status == 200 && matches!(route, "/health" | "/ready" | "/metrics") {
             tracing::debug!(method, route, path, status, bytes, milliseconds, peer, "request");
@@ -98,6 +106,14 @@ impl Drop for RequestLog {
                 "request"
             );
         }
+    }
+}
+
+/// A path as it stands in a line. A caller without a token chooses its length, too.
+fn shown(path: &str) -> String {
+    match path.char_indices().nth(LONGEST_PATH) {
+        Some((end, _)) => format!("{}…", path.get(..end).unwrap_or_default()),
+        None => path.to_owned(),
     }
 }
 
@@ -133,17 +149,17 @@ pub(crate) async fn log_request(State(app): State<Arc<App>>, request: Request, n
     // A span of level error, so that it exists at every log level.
     let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default(), endpoint = tracing::field::Empty);
     let route = request.extensions().get::<MatchedPath>().cloned();
-    traces::begin(&span, &request, route.as_ref().map_or("none", MatchedPath::as_str));
     let anonymous = request.extensions().get::<Arc<AnonymousConnection>>().cloned();
     let notes = Arc::new(Mutex::new(RequestNotes { anonymous, ..RequestNotes::default() }));
     let mut log = RequestLog {
         app,
         began: Instant::now(),
         span: span.clone(),
+        trace: BegunSpan::of(&request),
         method: request.method().clone(),
         route,
-        path: request.uri().path().to_owned(),
-        peer: request.extensions().get::<Peer>().map(|peer| peer.0.to_string()),
+        path: shown(request.uri().path()),
+        peer: request.extensions().get::<Peer>().map(|peer| peer.address.to_string()),
         notes: Arc::clone(&notes),
         status: LEFT,
         code: None,

@@ -86,12 +86,11 @@ impl Following {
                     hubs.iter().for_each(|hub| hub.ring.has_computed(last));
                     continue;
                 };
-                for hub in hubs {
+                for (nth, hub) in hubs.into_iter().enumerate() {
                     if *own.stopping.borrow() {
                         return Ok(false);
                     }
-                    // The first of a group may have used its time for the slice.
-                    if hub.tenant() != first && !times.are_left(hub.tenant()) {
+                    if !times.take_in(nth, hub.tenant()) {
                         continue;
                     }
                     let began = Instant::now();
@@ -114,6 +113,12 @@ struct Times(HashMap<Tenant, Duration>);
 impl Times {
     fn are_left(&self, tenant: Tenant) -> bool {
         self.0.get(&tenant).is_none_or(|used| *used < TOKEN_TIME)
+    }
+
+    /// Whether a hub of a group, by its place in it, has its turn: the first one gets on even if its token has used its time
+    /// for the slice. The others of the same token wait for the next pass like all.
+    fn take_in(&self, nth: usize, tenant: Tenant) -> bool {
+        nth == 0 || self.are_left(tenant)
     }
 
     fn add(&mut self, tenant: Tenant, time: Duration) {
@@ -171,5 +176,19 @@ async fn run(following: Weak<Following>, source: Uuid, feed: Arc<Feed>) {
         let took = began.elapsed();
         drop(own);
         tokio::time::sleep(interval.saturating_sub(took).max(took)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_hub_of_a_token_gets_on_without_time_and_the_others_wait() {
+        let (slow, other) = (Tenant::Token([1; 32]), Tenant::Token([2; 32]));
+        let mut times = Times::default();
+        times.add(slow, TOKEN_TIME);
+        let turns = [slow, slow, other, slow].into_iter().enumerate().map(|(nth, tenant)| times.take_in(nth, tenant));
+        assert_eq!(turns.collect::<Vec<_>>(), [true, false, true, false]);
     }
 }
