@@ -85,6 +85,32 @@ test("a wrong token is refused, a right one opens the console, and the address n
   assert.equal((await context.cookies()).length, 0);
 });
 
+test("each key is kept, however fast they come, in every editor and field", { timeout: 120_000 }, async () => {
+  const text = "SELECT id, event_message FROM postgres_logs LIMIT 7";
+  for (const delay of [0, 5, 40, 200]) {
+    const typed = delay < 100 ? text : text.slice(0, 12);
+    await write(page, " ");
+    await page.keyboard.press("Backspace");
+    await page.keyboard.type(typed, { delay });
+    // A stale text would come back with the next renderings.
+    await page.waitForTimeout(150);
+    assert.equal(await written(page), typed, `${delay} ms a key`);
+  }
+  await page.goto(`${base}/console#/endpoints/new`);
+  const name = page.getByLabel("Name", { exact: true }).first();
+  for (const delay of [0, 5]) {
+    await name.fill("");
+    await name.pressSequentially("typed.name", { delay });
+    assert.equal(await name.inputValue(), "typed.name");
+    await write(page, " ");
+    await page.keyboard.press("Backspace");
+    await page.keyboard.type(text, { delay });
+    await page.waitForTimeout(150);
+    assert.equal(await written(page), text, `a new endpoint, ${delay} ms a key`);
+  }
+  await page.goto(explore({}));
+});
+
 test("a mistake is underlined at its place, with the server's hint", async () => {
   await write(page, "SELECT timestamp, event_mesage\nFROM postgres_log");
   await page.keyboard.press("Control+Enter");

@@ -21,6 +21,19 @@ const flat = (text) => text?.replace(/\s+/g, " ").trim();
 const TEXT = { kind: "text", name: "STRING" };
 const NUMBER = { kind: "number", name: "INT64" };
 
+test("a text that an editor told is no change when it comes back, however late", async () => {
+  const { Echoes } = await load("/src/editor/echo.ts");
+  const echoes = new Echoes();
+  assert.ok(!echoes.isOwn("from elsewhere"));
+  for (const text of ["a", "ab", "abc"]) echoes.tell(text);
+  // Two keys came before the first rendering, and one rendering is left out.
+  assert.deepEqual(["a", "abc", "abc"].map((text) => echoes.isOwn(text)), [true, true, true]);
+  // What was passed by a later text is from elsewhere: a link, the history.
+  assert.ok(!echoes.isOwn("ab"));
+  echoes.tell("ab");
+  assert.ok(echoes.isOwn("ab") && !echoes.isOwn("abc"));
+});
+
 test("a condition goes into the outermost WHERE", () => {
   const add = (text) => flat(sql.withCondition(text, "x = 1"));
   assert.equal(add("SELECT a FROM t"), "SELECT a FROM t WHERE x = 1");

@@ -5,11 +5,12 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirro
 import { sql } from "@codemirror/lang-sql";
 import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, setDiagnostics } from "@codemirror/lint";
-import { Compartment, EditorState, Prec } from "@codemirror/state";
+import { Annotation, Compartment, EditorState, Prec } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { useEffect, useRef } from "preact/hooks";
 import { colours } from "./colours";
 import { completeLql, completeSql, type Tables } from "./complete";
+import { Echoes } from "./echo";
 import { dialect, lql } from "./languages";
 import { theme } from "./theme";
 
@@ -55,12 +56,16 @@ function replaceSelection(event: InputEvent, view: EditorView): boolean {
   return true;
 }
 
+/** Marks a change that comes from the parent, who need not be told of it. */
+const ofParent = Annotation.define<boolean>();
+
 export default function Editor(props: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const latest = useRef(props);
   latest.current = props;
   const language = useRef(new Compartment());
+  const echoes = useRef(new Echoes());
 
   useEffect(() => {
     const root = (host.current as HTMLDivElement).shadowRoot ?? (host.current as HTMLDivElement).attachShadow({ mode: "open" });
@@ -88,7 +93,10 @@ export default function Editor(props: EditorProps) {
         EditorView.contentAttributes.of({ "aria-label": props.label }),
         ...(props.hint ? [placeholder(props.hint)] : []),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) latest.current.onChange?.(update.state.doc.toString());
+          if (!update.docChanged || update.transactions.every((one) => !one.docChanged || one.annotation(ofParent))) return;
+          const text = update.state.doc.toString();
+          echoes.current.tell(text);
+          latest.current.onChange?.(text);
         }),
       ],
     });
@@ -98,7 +106,8 @@ export default function Editor(props: EditorProps) {
 
   useEffect(() => {
     const editor = view.current;
-    if (editor && editor.state.doc.toString() !== props.text) editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: props.text } });
+    if (!editor || echoes.current.isOwn(props.text) || editor.state.doc.toString() === props.text) return;
+    editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: props.text }, annotations: ofParent.of(true) });
   }, [props.text]);
 
   useEffect(() => {
