@@ -43,6 +43,10 @@ pub(crate) struct Arguments {
     /// takes over from the one that had them. A folder that has a catalog is used as it is
     #[arg(long, value_name = "URL")]
     recover_from: Option<String>,
+    /// If the data folder was restored from a backup, take the copies at storage.url over from the server that has them, which
+    /// stops taking events in. Another data folder does nothing with it
+    #[arg(long)]
+    take_over: bool,
     /// Print the configuration in effect and where each value comes from, and do nothing else
     #[arg(long)]
     print_config: bool,
@@ -52,7 +56,7 @@ pub(crate) struct Arguments {
 pub(crate) const BUILD: &str = env!("TIDEGATE_BUILD");
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let Arguments { listen: address, data_dir, config, packs, recover_from, print_config } = arguments;
+    let Arguments { listen: address, data_dir, config, packs, recover_from, take_over, print_config } = arguments;
     let flags = config::Flags { config, listen: address, data_dir };
     let mut config = config::Config::read(&flags, config::environment())?;
     if print_config {
@@ -62,6 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     config.options.components.compiler = compiler();
     (config.options.packs, config.options.pack_sources) = for_start(&packs)?;
     config.options.cluster.build = BUILD.into();
+    config.options.store.take_over = take_over;
     let options = config.options;
     if let Some(url) = &recover_from {
         recover::check(url, &options)?;
@@ -225,7 +230,9 @@ fn announce(tokens: &NewTokens) {
 
 pub(crate) async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
-    // The last is sent when the terminal of the server is closed.
+    // The last is sent when the terminal of the server is closed. Without a terminal it asks for settings to be read again, and
+    // ending would count as a clean end, after which nobody starts the server again.
+    let has_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     let kinds = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = (signal(kinds.0), signal(kinds.1), signal(kinds.2))
     else {
@@ -234,7 +241,7 @@ pub(crate) async fn stopped() {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
+        () = hung_up(&mut hangup, has_terminal) => {}
     }
     tell(NotifyState::Stopping);
     tokio::spawn(async move {
@@ -244,6 +251,13 @@ pub(crate) async fn stopped() {
         }
         std::process::exit(130);
     });
+}
+
+/// Waits for the end of the terminal.
+async fn hung_up(hangup: &mut tokio::signal::unix::Signal, has_terminal: bool) {
+    while hangup.recv().await.is_some() && !has_terminal {
+        tracing::warn!("SIGHUP does nothing: settings are read at the start");
+    }
 }
 
 #[cfg(test)]

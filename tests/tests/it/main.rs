@@ -75,6 +75,7 @@ mod pack;
 mod promises;
 mod recover;
 mod restart;
+mod retention;
 mod sandbox;
 mod serve_tls;
 mod shapes;

@@ -416,3 +416,14 @@ fn metrics_are_compressed_for_tokens_only() {
     assert_eq!(coding(&[gzip]), None);
     assert_eq!(coding(&[gzip, ("x-api-key", PRIVATE)]).as_deref(), Some("gzip"));
 }
+
+/// A manager of services takes an end by SIGHUP as a clean one, after which it starts nothing.
+#[test]
+fn a_server_without_a_terminal_goes_on_after_sighup() {
+    let server = Server::start();
+    let process = server.process().to_string();
+    assert!(Command::new("kill").args(["-HUP", &process]).status().unwrap().success());
+    line(&server, &["SIGHUP does nothing"]);
+    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    assert_eq!(server.stop("-TERM"), Some(0));
+}

@@ -30,7 +30,7 @@ use crate::{
         counters::add,
         io_runtime::IoRuntime,
         kept_catalogs::KeptCatalogs,
-        ownership::{Before, Replacement, claim_owner, delete_objects, epoch_after, take_epoch},
+        ownership::{Before, Replacement, claim_owner, delete_objects, later_epoch, take_epoch},
         segment_objects::{SegmentCopy, list_segments, put_segment},
         url::StoreUrl,
     },
@@ -69,7 +69,9 @@ pub(crate) struct ObjectCopies {
     /// The identity of the catalog.
     pub(super) catalog: Uuid,
     /// The identity of the data folder.
-    writer: Uuid,
+    pub(super) writer: Uuid,
+    /// Whose epoch may come before that of this data folder.
+    before: Before,
     epoch: Mutex<Option<u64>>,
     replaced: OnceLock<Replacement>,
     stop: watch::Sender<bool>,
@@ -97,7 +99,7 @@ impl ObjectCopies {
     pub(crate) fn open(
         url: &str,
         data: &Path,
-        (catalog, writer): (Uuid, Uuid),
+        (catalog, writer, before): (Uuid, Uuid, Before),
         is_manual: bool,
         settings: impl IntoIterator<Item = (String, String)>,
         limits: RequestLimits,
@@ -113,6 +115,7 @@ impl ObjectCopies {
             data: data.to_owned(),
             catalog,
             writer,
+            before,
             epoch: Mutex::default(),
             replaced: OnceLock::new(),
             stop: watch::Sender::new(false),
@@ -162,16 +165,21 @@ impl ObjectCopies {
         if let Some(epoch) = *taken {
             return Ok(epoch);
         }
-        let (client, catalog, writer) = (Arc::clone(&self.client), self.catalog, self.writer);
+        let (client, catalog, writer, before) = (Arc::clone(&self.client), self.catalog, self.writer, self.before);
         let epoch = self.run(async move {
-            claim_owner(&client, catalog).await?;
-            take_epoch(&client, writer, Before::Own).await
+            claim_owner(&client, catalog, writer).await?;
+            take_epoch(&client, writer, before).await
         })?;
         let epoch = epoch.map_err(|other| self.be_replaced(other))?;
         tracing::info!(epoch, "the copies in the object store are this data folder's");
         self.counters.epoch.store(epoch, Ordering::Relaxed);
         *taken = Some(epoch);
         Ok(epoch)
+    }
+
+    /// Whether this data folder has an epoch.
+    pub(crate) fn has_epoch(&self) -> bool {
+        self.epoch.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Fails if it is known that another data folder has the catalog now. Asks nobody.
@@ -185,7 +193,7 @@ impl ObjectCopies {
     /// [`StoreError::Replaced`] if so, from then on always; and those of [`Self::claim`].
     pub(crate) fn check_epoch(&self) -> Result<()> {
         let (client, epoch) = (Arc::clone(&self.client), self.claim()?);
-        let after = self.run(async move { epoch_after(&client, epoch).await })?;
+        let after = self.run(async move { later_epoch(&client, epoch).await })?;
         after.map_or(Ok(()), |other| Err(self.be_replaced(other)))
     }
 

@@ -14,6 +14,8 @@ impl Store {
             set_aside_rows: self.recovered.set_aside_rows,
             lost_transactions: self.recovered.log.map_or(0, |log| log.transactions),
             lost_events: self.recovered.log.and_then(|log| log.events),
+            log_is_cut: self.recovered.lost_calls.is_some(),
+            clock_ahead_seconds: self.clock.ahead().unsigned_abs() / 1_000_000,
             ..self.writer.counters().totals()
         };
         if let Some((copies, ..)) = &self.copies {

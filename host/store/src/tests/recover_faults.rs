@@ -21,7 +21,7 @@ use super::{
 use crate::{
     RecoveryReport, Store, StoreError,
     maintenance::recover::recover_with,
-    objects::{client::RequestLimits, copies::ObjectCopies},
+    objects::{client::RequestLimits, copies::ObjectCopies, ownership::Before},
 };
 
 const URL: &str = "s3://bucket/logs";
@@ -46,8 +46,8 @@ impl Lost {
         self.all.path().join(name)
     }
 
-    fn identities(&self) -> (Uuid, Uuid) {
-        (self.store.catalog.identity().unwrap(), self.store.catalog.writer().unwrap())
+    fn identities(&self) -> (Uuid, Uuid, Before) {
+        (self.store.catalog.identity().unwrap(), self.store.catalog.writer().unwrap(), Before::Own)
     }
 
     fn copies(&self) -> Result<ObjectCopies, StoreError> {
