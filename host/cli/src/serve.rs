@@ -85,8 +85,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         let syslog = Syslog::bind(&options).await?;
         let startup = Startup::new();
         let opening = tokio::spawn(open(Arc::clone(&startup), options, recover_from, listener.local_addr()?));
-        // The process is healthy from here on. Health probes do not wait until the data folder is open.
-        tell(NotifyState::Ready);
         let refused = async {
             match opening.await {
                 Ok(Ok(())) => std::future::pending().await,
@@ -127,6 +125,8 @@ async fn open(
     address: SocketAddr,
 ) -> Result<(), StartError> {
     let mut pause = Duration::from_secs(1);
+    // Health probes do not wait until the data folder is open. A manager of services does.
+    let waiting = tokio::spawn(ask_for_time());
     loop {
         let recovered = match &recover_from {
             Some(url) => recover::recover(url.clone(), options.data_dir.clone()).await,
@@ -142,6 +142,8 @@ async fn open(
                     announce(&tokens);
                 }
                 startup.open(service);
+                waiting.abort();
+                tell(NotifyState::Ready);
                 tracing::info!(%address, "listening");
                 return Ok(());
             }
@@ -153,6 +155,15 @@ async fn open(
                 pause = (pause * 2).min(Duration::from_secs(30));
             }
         }
+    }
+}
+
+/// Asks systemd for more time while the data folder is opened, which may take longer than it waits by itself.
+async fn ask_for_time() {
+    const AGAIN: Duration = Duration::from_secs(20);
+    loop {
+        tell(NotifyState::ExtendTimeoutUsec(3 * 20_000_000));
+        tokio::time::sleep(AGAIN).await;
     }
 }
 

@@ -192,6 +192,11 @@ fn damage(stats: &StoreStats) -> Vec<Problem> {
     found
 }
 
+/// Whether `GET /ready` is 200. Blocks the thread.
+pub(crate) fn is_ready(app: &App) -> bool {
+    problems(app).is_empty()
+}
+
 fn problems(app: &App) -> Vec<Problem> {
     let mut problems = Vec::new();
     if app.draining.load(Ordering::Acquire) {

@@ -28,7 +28,7 @@ use crate::{
 
 /// Keeps the age clock in the catalog, and does what the operator has said since the last run. Returns the age clock.
 pub(crate) fn begin(clock: &AgeClock, writer: &Writer) -> Result<i64> {
-    let word = writer.transact(|tx| retention::take_word(tx))?;
+    let word = writer.transact(retention::take_word)?;
     if let Some(RetentionWord::ClockIsRight { time_has_passed }) = word {
         let seconds = clock.ahead() / 1_000_000;
         clock.accept(time_has_passed);
