@@ -207,6 +207,7 @@ impl MultipartUpload for Upload {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use object_store::ObjectStoreExt;
 

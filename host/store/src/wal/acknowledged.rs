@@ -54,6 +54,7 @@ pub(crate) fn last(data: &Path, catalog: Uuid) -> Option<i64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
 
