@@ -31,6 +31,7 @@ use crate::{
         io_runtime::IoRuntime,
         kept_catalogs::KeptCatalogs,
         ownership::{Before, Replacement, claim_owner, delete_objects, later_epoch, take_epoch},
+        running_puts::RunningPuts,
         segment_objects::{SegmentCopy, list_segments, put_segment},
         url::StoreUrl,
     },
@@ -80,6 +81,10 @@ pub(crate) struct ObjectCopies {
     pub(super) kept: Mutex<KeptCatalogs>,
     /// Whether no thread of the background puts copies of the catalog.
     pub(super) is_manual: bool,
+    /// Puts of segments that run now.
+    running: RunningPuts,
+    /// After this time a small put is late.
+    patience: Duration,
     pub(crate) counters: CopyCounters,
 }
 
@@ -122,6 +127,8 @@ impl ObjectCopies {
             putting: Mutex::default(),
             kept: Mutex::default(),
             is_manual,
+            running: RunningPuts::default(),
+            patience: limits.connect_time * 2,
             counters: CopyCounters::default(),
         };
         match copies.claim() {
@@ -132,6 +139,11 @@ impl ObjectCopies {
             claimed => drop(claimed?),
         }
         Ok(copies)
+    }
+
+    /// Whether segments cannot be put now: the last attempt failed, or one that runs is late.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.counters.is_failing.load(Ordering::Relaxed) || self.running.is_late()
     }
 
     /// Ends what runs and what comes.
@@ -211,7 +223,8 @@ impl ObjectCopies {
     /// [`StoreError::ObjectStore`], [`StoreError::OtherOwner`], [`StoreError::Replaced`], [`StoreError::Io`];
     /// [`StoreError::Closed`] after [`Self::stop`].
     pub(crate) fn put(&self, source: Uuid, segment: Uuid, path: &Path, bytes: u64) -> Result<()> {
-        let put = self.claim().and_then(|_| self.try_to_put(source, segment, path, bytes));
+        let put = || self.claim().and_then(|_| self.try_to_put(source, segment, path, bytes));
+        let put = self.running.run(bytes, self.patience, put);
         match &put {
             Ok(()) => {
                 add(&self.counters.puts, 1);

@@ -10,7 +10,7 @@
 //! all of these, and [`counters`] says what that took.
 //!
 //! Of a server that keeps copies, [`segment_objects`] puts and lists segments, [`catalog_object`] is a copy of the catalog as
-//! an object, [`ownership`] says whose the copies are, [`kept_catalogs`] which copies of the catalog there are, [`copies`] puts and
+//! an object, [`running_puts`] notices one that hangs, [`ownership`] says whose the copies are, [`kept_catalogs`] which copies of the catalog there are, [`copies`] puts and
 //! deletes segments, and [`catalog_copies`] puts copies of the catalog and decides when a segment may be deleted.
 //!
 //! Uses: `data_folder`, `catalog` (its copy), `read_memory`.
@@ -30,6 +30,7 @@ mod kept_catalogs;
 pub(crate) mod object_error;
 mod outage;
 pub(crate) mod ownership;
+pub(crate) mod running_puts;
 pub(crate) mod segment_objects;
 mod synced_folder;
 pub(crate) mod url;

@@ -19,13 +19,13 @@ impl Store {
             ..self.writer.counters().totals()
         };
         if let Some((copies, ..)) = &self.copies {
-            let CopyCounters { puts, put_bytes, failed_puts, deleted, missing, is_failing, .. } = &copies.counters;
+            let CopyCounters { puts, put_bytes, failed_puts, deleted, missing, .. } = &copies.counters;
             stats.object_puts = puts.load(Ordering::Relaxed);
             stats.object_put_bytes = put_bytes.load(Ordering::Relaxed);
             stats.failed_object_puts = failed_puts.load(Ordering::Relaxed);
             stats.deleted_objects = deleted.load(Ordering::Relaxed);
             stats.missing_objects = missing.load(Ordering::Relaxed);
-            stats.objects_failing = is_failing.load(Ordering::Relaxed);
+            stats.objects_failing = copies.is_failing();
             let CopyCounters { epoch, catalog_puts, catalog_put_bytes, failed_catalog_puts, .. } = &copies.counters;
             stats.objects_epoch = epoch.load(Ordering::Relaxed);
             stats.objects_replaced = copies.check_replaced().is_err();

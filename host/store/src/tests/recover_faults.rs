@@ -248,3 +248,25 @@ async fn wrong_bytes_on_the_way_are_fetched_again_and_an_old_list_is_an_earlier_
         }
     }
 }
+
+#[tokio::test]
+async fn a_put_that_hangs_is_told_before_it_fails() {
+    let lost = Lost::new().await;
+    let copies = Arc::new(lost.copies().unwrap());
+    assert!(!copies.is_failing());
+    // It is stopped as soon as it was told.
+    lost.server.faults(|request| (request.method == "PUT").then_some(Fault::Slow(Duration::from_secs(30))));
+    let path = lost.folder("file");
+    std::fs::write(&path, "segment").unwrap();
+    let putting = {
+        let (copies, path) = (Arc::clone(&copies), path.clone());
+        std::thread::spawn(move || copies.put(Uuid::new_v4(), Uuid::new_v4(), &path, 7))
+    };
+    while !copies.is_failing() {
+        assert!(!putting.is_finished(), "it ended, and was not told");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    copies.stop();
+    assert!(matches!(putting.join().unwrap(), Err(StoreError::Closed)));
+    assert!(!copies.is_failing());
+}
