@@ -61,6 +61,7 @@ mod log_viewer;
 mod logs_all;
 mod lql;
 mod management;
+mod managers;
 mod many;
 mod object_copies;
 #[expect(dead_code, reason = "shared with the tests of the store, which use more of it")]
