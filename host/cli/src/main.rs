@@ -16,6 +16,7 @@ mod import;
 mod issuer;
 mod outcome;
 mod recover;
+mod retention;
 mod sample;
 mod serve;
 mod slow_queries;
@@ -49,6 +50,8 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Make a data folder of a copy
     Restore(backup::RestoreArguments),
+    /// Tell what retention waits for, and say that it may go on
+    Retention(retention::Arguments),
     /// Read everything in a data folder that no server has open, and list what is damaged
     Verify(damage::VerifyArguments),
     /// Set aside what is damaged in a data folder that no server has open, and take back what is whole
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Retention(arguments) => retention::run(&arguments),
         Command::Verify(arguments) => damage::verify(&arguments),
         Command::Repair(arguments) => damage::repair(&arguments),
         Command::Tail(arguments) => tail::run(&arguments),

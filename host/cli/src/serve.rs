@@ -43,6 +43,10 @@ pub(crate) struct Arguments {
     /// takes over from the one that had them. A folder that has a catalog is used as it is
     #[arg(long, value_name = "URL")]
     recover_from: Option<String>,
+    /// If the data folder was restored from a backup, take the copies at storage.url over from the server that has them, which
+    /// stops taking events in. Another data folder does nothing with it
+    #[arg(long)]
+    take_over: bool,
     /// Print the configuration in effect and where each value comes from, and do nothing else
     #[arg(long)]
     print_config: bool,
@@ -52,7 +56,7 @@ pub(crate) struct Arguments {
 pub(crate) const BUILD: &str = env!("TIDEGATE_BUILD");
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let Arguments { listen: address, data_dir, config, packs, recover_from, print_config } = arguments;
+    let Arguments { listen: address, data_dir, config, packs, recover_from, take_over, print_config } = arguments;
     let flags = config::Flags { config, listen: address, data_dir };
     let mut config = config::Config::read(&flags, config::environment())?;
     if print_config {
@@ -62,6 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     config.options.components.compiler = compiler();
     (config.options.packs, config.options.pack_sources) = for_start(&packs)?;
     config.options.cluster.build = BUILD.into();
+    config.options.store.take_over = take_over;
     let options = config.options;
     if let Some(url) = &recover_from {
         recover::check(url, &options)?;
@@ -80,8 +85,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         let syslog = Syslog::bind(&options).await?;
         let startup = Startup::new();
         let opening = tokio::spawn(open(Arc::clone(&startup), options, recover_from, listener.local_addr()?));
-        // The process is healthy from here on. Health probes do not wait until the data folder is open.
-        tell(NotifyState::Ready);
         let refused = async {
             match opening.await {
                 Ok(Ok(())) => std::future::pending().await,
@@ -122,6 +125,8 @@ async fn open(
     address: SocketAddr,
 ) -> Result<(), StartError> {
     let mut pause = Duration::from_secs(1);
+    // Health probes do not wait until the data folder is open. A manager of services does.
+    let waiting = tokio::spawn(ask_for_time());
     loop {
         let recovered = match &recover_from {
             Some(url) => recover::recover(url.clone(), options.data_dir.clone()).await,
@@ -137,6 +142,8 @@ async fn open(
                     announce(&tokens);
                 }
                 startup.open(service);
+                waiting.abort();
+                tell(NotifyState::Ready);
                 tracing::info!(%address, "listening");
                 return Ok(());
             }
@@ -148,6 +155,15 @@ async fn open(
                 pause = (pause * 2).min(Duration::from_secs(30));
             }
         }
+    }
+}
+
+/// Asks systemd for more time while the data folder is opened, which may take longer than it waits by itself.
+async fn ask_for_time() {
+    const AGAIN: Duration = Duration::from_secs(20);
+    loop {
+        tell(NotifyState::ExtendTimeoutUsec(3 * 20_000_000));
+        tokio::time::sleep(AGAIN).await;
     }
 }
 
@@ -224,7 +240,9 @@ fn announce(tokens: &NewTokens) {
 
 pub(crate) async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
-    // The last is sent when the terminal of the server is closed.
+    // The last is sent when the terminal of the server is closed. Without a terminal it asks for settings to be read again, and
+    // ending would count as a clean end, after which nobody starts the server again.
+    let has_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     let kinds = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = (signal(kinds.0), signal(kinds.1), signal(kinds.2))
     else {
@@ -233,7 +251,7 @@ pub(crate) async fn stopped() {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
+        () = hung_up(&mut hangup, has_terminal) => {}
     }
     tell(NotifyState::Stopping);
     tokio::spawn(async move {
@@ -243,6 +261,13 @@ pub(crate) async fn stopped() {
         }
         std::process::exit(130);
     });
+}
+
+/// Waits for the end of the terminal.
+async fn hung_up(hangup: &mut tokio::signal::unix::Signal, has_terminal: bool) {
+    while hangup.recv().await.is_some() && !has_terminal {
+        tracing::warn!("SIGHUP does nothing: settings are read at the start");
+    }
 }
 
 #[cfg(test)]

@@ -76,6 +76,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     }
     let stats = app.service.store.stats();
     warnings.extend(copy_behind(&stats).iter().map(Problem::json));
+    warnings.extend(retention(&stats).iter().map(Problem::json));
     let damage = damage(&stats);
     let issuers = issuers(app.service.issuers.failing());
     let status = if damage.is_empty() && issuers.is_none() { "ok" } else { "degraded" };
@@ -109,6 +110,28 @@ fn copy_behind(stats: &StoreStats) -> Option<Problem> {
         );
         Problem::new("catalog_copy", message)
     })
+}
+
+/// What retention waits for the operator's word with. Nothing is lost meanwhile.
+fn retention(stats: &StoreStats) -> Vec<Problem> {
+    let mut found = Vec::new();
+    if stats.clock_ahead_seconds > 0 {
+        let seconds = stats.clock_ahead_seconds;
+        let message = format!(
+            "the clock is {seconds} seconds ahead of what is plausible, so that logs do not grow older by that; tidegate retention \
+             tells what to do when it is right"
+        );
+        found.push(Problem::new("clock", message));
+    }
+    if stats.expired_rows_waiting > 0 {
+        let rows = stats.expired_rows_waiting;
+        let message = format!(
+            "{rows} events are too old and wait, because retention drops at most half of a source at once; tidegate \
+             retention lists the sources"
+        );
+        found.push(Problem::new("retention", message));
+    }
+    found
 }
 
 /// Issuers whose keys cannot be read. Tokens that the known keys fit are good for a day, so the service stays ready.
@@ -145,6 +168,11 @@ fn damage(stats: &StoreStats) -> Vec<Problem> {
             ),
         ));
     }
+    if stats.log_is_cut {
+        let message = "the start found the catalog's write-ahead file truncated or missing: what was acknowledged last and was in no \
+                       segment yet is lost; the server's log has more";
+        found.push(Problem::new("catalog_log", message));
+    }
     if stats.lost_transactions > 0 {
         let events = match stats.lost_events {
             Some(events) => format!("{events} events that were in no segment yet"),
@@ -162,6 +190,11 @@ fn damage(stats: &StoreStats) -> Vec<Problem> {
         found.push(Problem::new("catalog_log", message));
     }
     found
+}
+
+/// Whether `GET /ready` is 200. Blocks the thread.
+pub(crate) fn is_ready(app: &App) -> bool {
+    problems(app).is_empty()
 }
 
 fn problems(app: &App) -> Vec<Problem> {

@@ -35,6 +35,8 @@ use crate::metrics::OpenConnection;
 use crate::startup::{Startup, crowded, leaving, overfull};
 use crate::tls::Tls;
 
+/// How long events may be flushed into an object store at the end, if requests took all of the time.
+const LEAST_FLUSH: Duration = Duration::from_secs(3);
 /// The longest request head, in bytes: enough for a query string of 64 KiB and headers.
 const MAX_HEAD: usize = 256 << 10;
 /// How much of the response is buffered on one HTTP/2 stream, in bytes.
@@ -101,6 +103,7 @@ pub async fn serve(
     // closes with the last of them.
     connections.alive = None;
     let mut gone = pin!(gone.recv());
+    let ends_at = Instant::now() + options.grace;
     let mut grace = pin!(tokio::time::sleep(options.grace));
     loop {
         tokio::select! {
@@ -115,7 +118,8 @@ pub async fn serve(
     }
     drop(listener);
     match startup.app() {
-        Some(app) => app.service.close().await,
+        // What the requests left of the time is for events that are not in the object store yet.
+        Some(app) => app.service.close_within(ends_at.saturating_duration_since(Instant::now()).max(LEAST_FLUSH)).await,
         None => Ok(()),
     }
 }

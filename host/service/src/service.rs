@@ -1,6 +1,7 @@
 //! A running service: its parts, opened in order and shared by all requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_runtime::{ArtefactOptions, RuntimeOptions};
 use tidegate_sql::EngineOptions;
@@ -278,6 +279,14 @@ impl Service {
     /// # Errors
     /// The store's.
     pub async fn close(&self) -> Result<(), StoreError> {
+        self.close_within(self.options.server.grace).await
+    }
+
+    /// [`Self::close`], in which flushing into an object store may take `time`.
+    ///
+    /// # Errors
+    /// As of that.
+    pub async fn close_within(&self, time: Duration) -> Result<(), StoreError> {
         self.alerts.stop();
         self.following.stop();
         self.recheck.stop().await;
@@ -285,6 +294,6 @@ impl Service {
         if let Err(failure) = blocking(&self.store, move |store| tokens.write_uses(store.catalog())).await {
             tracing::warn!(%failure, "the last uses of access tokens cannot be written");
         }
-        self.store.close().await
+        self.store.close_within(time).await
     }
 }

@@ -57,6 +57,7 @@ impl StartError {
                 | StoreError::BadUrl { .. }
                 | StoreError::OtherOwner { .. }
                 | StoreError::Replaced { .. }
+                | StoreError::NotAskedToTakeOver { .. }
                 | StoreError::RecoveryRefused { .. },
             ) => true,
             // What is refused once is refused again; a full disk is not.

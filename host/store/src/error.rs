@@ -144,6 +144,18 @@ pub enum StoreError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// The data folder was made of a backup, and another one has the copies in the object store.
+    #[error(
+        "this data folder was restored from a backup, and another one has the copies in the object store (epoch {epoch}, since \
+         {since}): if that server is gone for good, or is to stop, start this one once with --take-over; else give it another \
+         `[storage] url`"
+    )]
+    NotAskedToTakeOver {
+        /// The epoch of the other one.
+        epoch: u64,
+        /// When it was taken.
+        since: String,
+    },
     /// Another data folder has been made of the copies in the object store, and has the catalog now.
     #[error(
         "another server was recovered from the copies in the object store and has taken over (epoch {epoch}, since {since}): \
@@ -238,6 +250,7 @@ impl StoreError {
                 | StoreError::ObjectStore { .. }
                 | StoreError::OtherOwner { .. }
                 | StoreError::Replaced { .. }
+                | StoreError::NotAskedToTakeOver { .. }
                 | StoreError::ReadOnly(_)
         )
     }

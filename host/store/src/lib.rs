@@ -69,7 +69,7 @@ mod wal;
 pub use background::dropped::Dropped;
 pub use catalog::{
     AlertMessage, AlertRecord, AlertState, Catalog, DeniedRecord, EndpointEntry, EndpointRecord, LogDamage, NewAlert,
-    NewVersion, RunOutcome, TokenRecord, is_due as is_alert_due,
+    NewVersion, RetentionState, RetentionWord, RunOutcome, TokenRecord, is_due as is_alert_due,
 };
 pub use error::StoreError;
 pub use ingest::{

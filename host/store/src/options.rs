@@ -61,6 +61,9 @@ pub struct StoreOptions {
     /// The address of an object store that gets a copy of each segment before the catalog names the segment, as in
     /// [`SegmentFiles::open`](crate::SegmentFiles::open); empty for none.
     pub copies_url: String,
+    /// A data folder that was made of a backup takes the place of the one that has the copies at that address now. Without it,
+    /// it does not open while another one has them.
+    pub take_over: bool,
     /// The retention of sources without limits of their own: 90 days, however many bytes. Applied once a minute in the
     /// background, unless `manual_flush` is set.
     pub retention: Retention,
@@ -103,6 +106,7 @@ impl Default for StoreOptions {
             compaction_memory: 256 << 20,
             compaction_percent: 50,
             copies_url: String::new(),
+            take_over: false,
             retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },
             durable: true,
             zstd_level: 1,

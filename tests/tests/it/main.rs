@@ -61,6 +61,7 @@ mod log_viewer;
 mod logs_all;
 mod lql;
 mod management;
+mod managers;
 mod many;
 mod object_copies;
 #[expect(dead_code, reason = "shared with the tests of the store, which use more of it")]
@@ -75,6 +76,7 @@ mod pack;
 mod promises;
 mod recover;
 mod restart;
+mod retention;
 mod sandbox;
 mod serve_tls;
 mod shapes;

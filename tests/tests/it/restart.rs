@@ -21,8 +21,7 @@ fn everything_is_there_after_a_stop_and_a_start() {
     assert_eq!(server.query(saved.body["id"].as_str().unwrap(), &[]).rows(), [json!({"seven": 7})]);
     // What its owner deletes stays deleted.
     assert_eq!(server.manage("DELETE", "/api/endpoints/usage.api-counts", &Value::Null).status, 204);
-    // As when the terminal is closed that it was started from.
-    assert_eq!(server.stop("-HUP"), Some(0));
+    assert_eq!(server.stop("-INT"), Some(0));
     let server = Server::start_in(&data);
     assert_eq!(server.query("usage.api-counts", &[("interval", "daily"), ("project", "x")]).status, 404);
 }

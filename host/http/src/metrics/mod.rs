@@ -11,6 +11,7 @@ mod follow;
 mod issuers;
 mod objects;
 pub(crate) mod page;
+mod process;
 mod room;
 mod store;
 mod syslog;
@@ -36,6 +37,7 @@ use self::cluster::ClusterMetrics;
 use self::doors::DoorMetrics;
 use self::figures::Figures;
 use self::issuers::IssuerMetrics;
+use self::process::ProcessMetrics;
 use self::room::RoomMetrics;
 pub(crate) use self::syslog::OpenSyslog;
 use self::syslog::SyslogMetrics;
@@ -113,6 +115,7 @@ pub(crate) struct Metrics {
     refused_connections: Counter,
     anonymous: Gauge,
     crowded_connections: Counter,
+    process: ProcessMetrics,
     store: Figures<StoreStats>,
     objects: Figures<StoreStats>,
     /// The figures by door.
@@ -161,6 +164,7 @@ impl Metrics {
             refused_connections: Counter::default(),
             anonymous: Gauge::default(),
             crowded_connections: Counter::default(),
+            process: ProcessMetrics::register(&mut registry),
             store: Figures::register(&mut registry, &store::TOTALS, &store::LEVELS),
             objects: Figures::register(&mut registry, &objects::TOTALS, &objects::LEVELS),
             doors: DoorMetrics::register(&mut registry),
@@ -312,7 +316,7 @@ impl Metrics {
     }
 
     /// Reads the values that other components hold.
-    fn measure(&self, service: &Service, bodies: &BodyMemory) {
+    fn measure(&self, service: &Service, bodies: &BodyMemory, is_ready: bool) {
         let set = |gauge: &Gauge, n: usize| {
             gauge.set(i64::try_from(n).unwrap_or(i64::MAX));
         };
@@ -338,6 +342,7 @@ impl Metrics {
         let (entries, _) = service.cache.size();
         set(&self.cache_entries, size(entries));
         let stats = service.store.stats();
+        self.process.measure(is_ready);
         self.store.measure(&stats);
         self.room.measure(service, bodies, stats.unflushed_bytes);
         self.objects.measure(&stats);

@@ -12,10 +12,11 @@ use tidegate_model::{Code, Failure};
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
+use crate::ready;
 
 /// Measures, and writes all metrics. Blocks the thread.
 fn text(app: &App) -> String {
-    app.metrics.measure(&app.service, &app.bodies);
+    app.metrics.measure(&app.service, &app.bodies, ready::is_ready(app));
     let mut text = String::new();
     if encode(&mut text, &app.metrics.registry).is_err() {
         let _ = writeln!(text, "# the rest could not be written");

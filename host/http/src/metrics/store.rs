@@ -33,7 +33,7 @@ pub(super) const TOTALS: [Figure<StoreStats>; 16] = [
 ];
 
 /// Gauges: current numbers.
-pub(super) const LEVELS: [Figure<StoreStats>; 14] = [
+pub(super) const LEVELS: [Figure<StoreStats>; 17] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
@@ -60,6 +60,19 @@ pub(super) const LEVELS: [Figure<StoreStats>; 14] = [
     ("tidegate_store_events_lost", "Events in them that were in no segment, as far as known", |stats| {
         stats.lost_events.unwrap_or(0)
     }),
+    ("tidegate_store_log_cut", "1 if the start found the catalog's write-ahead file truncated or missing", |stats| {
+        u64::from(stats.log_is_cut)
+    }),
+    (
+        "tidegate_store_clock_ahead_seconds",
+        "How far the clock is ahead of what is plausible; 0 if it is plausible",
+        |stats| stats.clock_ahead_seconds,
+    ),
+    (
+        "tidegate_store_events_expired_waiting",
+        "Events that are too old and wait, because they are more than half of their source",
+        |stats| stats.expired_rows_waiting,
+    ),
     ("tidegate_store_read_only", "1 while nothing can be written, after a failed write", |stats| {
         u64::from(stats.read_only)
     }),

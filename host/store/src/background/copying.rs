@@ -23,7 +23,7 @@ use crate::{
     data_folder::paths,
     error::{Result, StoreError},
     objects::{copies::ObjectCopies, segment_objects::SegmentCopy},
-    segment::handle::Segment,
+    segment::{handle::Segment, tombstones},
     source::sources::Sources,
 };
 
@@ -121,14 +121,16 @@ pub(crate) fn compare(data: &Path, sources: &Sources, copies: &ObjectCopies, lef
         }
         missing.store(segments.len() as u64, Ordering::Relaxed);
     }
+    let buried = tombstones::buried(data)?;
     let latest = Utc::now() - leftover_age;
     let old: Vec<SegmentCopy> = listed.into_iter().filter(|copy| copy.written < latest).collect();
     let named: HashSet<Uuid> =
         sources.all().iter().flat_map(|source| source.segments().to_vec()).map(|segment| segment.id).collect();
     let is_left = |copy: &&SegmentCopy| {
         let file = paths::source_folder(data, copy.source).join(paths::segment_file(copy.segment));
-        // A query may still read the file of a segment that was dropped.
-        !named.contains(&copy.segment) && !file.exists()
+        // A query may still read the file of a segment that was dropped. Its copy goes with its tombstone.
+        let is_buried = buried.contains(&copy.segment) || buried.contains(&copy.source);
+        !named.contains(&copy.segment) && !is_buried && !file.exists()
     };
     let left: Vec<(Uuid, Uuid)> = old.iter().filter(is_left).map(|copy| (copy.segment, copy.source)).collect();
     if !left.is_empty() {

@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::{
     background::{dropped::Dropped, retention},
+    clock::{AgeClock, DAY},
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
     handover::{self, StoreThread},
@@ -96,10 +97,10 @@ impl Flusher {
         sources: Arc<Sources>,
         writer: Arc<Writer>,
         copies: Option<Arc<ObjectCopies>>,
-        options: StoreOptions,
+        (clock, options): (Arc<AgeClock>, StoreOptions),
     ) -> Result<Flusher> {
         let Queue { sender, receiver, awake } = queue;
-        let run = FlushThread { data, catalog, sources, writer, copies, options, abandoned: Mutex::default() };
+        let run = FlushThread { data, catalog, sources, writer, copies, clock, options, abandoned: Mutex::default() };
         let thread = thread::Builder::new()
             .name("store-flush".to_owned())
             .spawn(handover::thread(StoreThread::Flush, move || run.run(&receiver, &awake)))
@@ -139,6 +140,8 @@ struct FlushThread {
     writer: Arc<Writer>,
     /// Where segments are put before they are registered, if anywhere.
     copies: Option<Arc<ObjectCopies>>,
+    /// By which logs grow old.
+    clock: Arc<AgeClock>,
     options: StoreOptions,
     /// Segments that were not registered, by the key of their source. Their files may be there, or come back after a
     /// power cut, when their rows are in another segment.
@@ -205,10 +208,11 @@ impl FlushThread {
 
     /// Applies retention to all sources, even if one fails. Returns the first failure.
     fn retain(&self) -> Result<Dropped> {
-        let mut dropped = Dropped::default();
+        let now = retention::begin(&self.clock, &self.writer)?;
+        let (mut dropped, mut waiting) = (Dropped::default(), 0);
         let mut failed = None;
         for source in self.sources.all() {
-            match retention::apply(&source, &self.writer, self.options.retention) {
+            match retention::apply(&source, &self.writer, self.options.retention, now, &mut waiting) {
                 Ok(more) => dropped.add(more),
                 Err(error) => {
                     tracing::error!(source = source.info().name, %error, "retention failed");
@@ -217,17 +221,20 @@ impl FlushThread {
             }
         }
         if self.writer.check().is_ok()
-            && let Err(error) = self.forget_gone()
+            && let Err(error) = self.forget_gone(now)
         {
             failed.get_or_insert(error);
         }
+        self.writer.counters().expired_waiting(waiting);
         failed.map_or(Ok(dropped), Err)
     }
 
-    /// Deletes the tombstones of files that are gone.
-    fn forget_gone(&self) -> Result<()> {
+    /// Deletes the tombstones of files that are gone. The copies of what was dropped go, too, when a day has passed: as long
+    /// they can be had back, if it was dropped by mistake.
+    fn forget_gone(&self, now: i64) -> Result<()> {
         let data = self.data.clone();
-        let mut gone = self.writer.transact(move |tx| GoneFiles::find(tx, &data))?;
+        let dropped_before = self.copies.as_ref().map_or(i64::MAX, |_| now.saturating_sub(DAY));
+        let mut gone = self.writer.transact(move |tx| GoneFiles::find(tx, &data, now, dropped_before))?;
         if gone.is_empty() {
             return Ok(());
         }
@@ -265,7 +272,7 @@ impl FlushThread {
             texts: &texts,
         };
         let id = Uuid::new_v4();
-        let segment = match writer::write(&folder, id, origin, &rows, &self.options) {
+        let segment = match writer::write(&folder, id, origin, &rows, self.clock.now(), &self.options) {
             Ok(segment) => Arc::new(segment),
             Err(error) => {
                 self.abandoned().entry(source.key).or_default().push(id);

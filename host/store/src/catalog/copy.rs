@@ -114,7 +114,7 @@ fn copy_keys(tx: &Connection) -> Result<()> {
 /// endpoints, the sources, and the messages of alerts. Two equal ones mean that nothing of it changed.
 pub(crate) fn state_of(conn: &Connection) -> Result<Vec<(String, String)>> {
     let mut statement = conn.prepare_cached(
-        "SELECT key, value FROM meta WHERE key <> 'failed_writes'
+        "SELECT key, value FROM meta WHERE key NOT IN ('failed_writes', 'age_clock')
          UNION ALL SELECT hex(id), name || ' ' || coalesce(retention_seconds, '') || ' ' || coalesce(retention_bytes, '')
              || ' ' || coalesce(tenant, '') FROM sources
          UNION ALL SELECT hex(endpoint) || name, coalesce(hex(occurrence), '') || ' ' || announced FROM alerts

@@ -12,10 +12,10 @@ use crate::error::{Result, StoreError};
 /// "TIDE" in ASCII, so that `file` and other tools recognize the database.
 const APPLICATION_ID: i64 = 0x5449_4445;
 
-pub(crate) const VERSION: i64 = 9;
+pub(crate) const VERSION: i64 = 10;
 
 /// The migration of each older version, from 1 on, to the next one.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrate_2.sql"),
     include_str!("migrate_3.sql"),
     include_str!("migrate_4.sql"),
@@ -24,6 +24,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrate_7.sql"),
     include_str!("migrate_8.sql"),
     include_str!("migrate_9.sql"),
+    include_str!("migrate_10.sql"),
 ];
 
 /// How long a connection waits for another one that writes.

@@ -7,7 +7,7 @@
 //! blocking thread.
 //!
 //! [`database`] opens connections and migrates the schema, `names` makes its files durable, `alerts`, `denied`, `endpoints`
-//! and `tokens` are tables of the server, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's own
+//! and `tokens` are tables of the server, [`retention`] and [`retention_share`] are what retention goes by, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's own
 //! write-ahead file for damage.
 //!
 //! Uses: `data_folder`, errors.
@@ -18,6 +18,8 @@ pub(crate) mod database;
 mod denied;
 mod endpoints;
 pub(crate) mod names;
+pub(crate) mod retention;
+pub(crate) mod retention_share;
 mod tokens;
 pub(crate) mod wal_file;
 
@@ -35,6 +37,7 @@ pub use self::{
     alerts::{AlertMessage, AlertRecord, AlertState, NewAlert, RunOutcome, is_due},
     denied::DeniedRecord,
     endpoints::{EndpointEntry, EndpointRecord, NewVersion},
+    retention::{RetentionState, RetentionWord},
     tokens::TokenRecord,
     wal_file::LogDamage,
 };
@@ -45,6 +48,17 @@ use crate::{
 
 /// The setting that has the identity of the data folder.
 pub(crate) const WRITER: &str = "objects_writer";
+
+/// The setting of a data folder that was made of a backup, and has not had the copies of its original yet.
+const RESTORED: &str = "objects_restored";
+
+/// Makes a copy of a catalog that of another data folder: it does not take the place of its original in an object store by
+/// itself.
+pub(crate) fn leave_original(copy: &Connection) -> Result<()> {
+    copy.execute("DELETE FROM meta WHERE key = ?1", [WRITER])?;
+    copy.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, '1')", [RESTORED])?;
+    Ok(())
+}
 
 /// The catalog of a data folder; see [`Store::catalog`](crate::Store::catalog).
 #[derive(Debug)]
@@ -119,6 +133,17 @@ impl Catalog {
     /// recovered from an object store gets another one.
     pub(crate) fn writer(&self) -> Result<Uuid> {
         self.made_once(WRITER)
+    }
+
+    /// Whether the data folder was made of a backup, and has not had the copies of its original yet.
+    pub(crate) fn is_restored(&self) -> Result<bool> {
+        Ok(self.meta(RESTORED)?.is_some())
+    }
+
+    /// The data folder has the copies of its original.
+    pub(crate) fn has_taken_over(&self) -> Result<()> {
+        self.lock().execute("DELETE FROM meta WHERE key = ?1", [RESTORED])?;
+        Ok(())
     }
 
     fn made_once(&self, key: &str) -> Result<Uuid> {

@@ -60,7 +60,8 @@ CREATE INDEX segments_by_source ON segments (source, max_time);
 CREATE TABLE dropped (
     id     BLOB PRIMARY KEY,
     source BLOB NOT NULL,               -- identity
-    replaced_by BLOB                    -- the segment that has its rows now; NULL: nothing has them
+    replaced_by BLOB,                   -- the segment that has its rows now; NULL: nothing has them
+    dropped_at  INTEGER                 -- when it was dropped, by the age clock; NULL: its rows are elsewhere, or not known
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE endpoints (

@@ -12,8 +12,11 @@ use crate::error::{Result, StoreError};
 /// How long another process may keep the lock before this one gives up.
 const LOCK_PATIENCE: Duration = Duration::from_millis(400);
 
+/// The file that is locked.
+pub(crate) const LOCK: &str = "lock";
+
 pub(crate) fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join("lock");
+    let path = dir.join(LOCK);
     let io = || StoreError::io(format!("locking {}", path.display()));
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(io())?;
     let began = Instant::now();

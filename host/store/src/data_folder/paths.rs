@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! catalog.sqlite, catalog.sqlite-wal, catalog.sqlite-shm   the catalog
+//! acknowledged                                             the number of the last call that was acknowledged
 //! catalog.copy                                             a copy of it that is on its way into an object store
 //! segments/<source id>/<segment id>.parquet                segments
 //! quarantine/                                              segments that are kept and not read
@@ -20,6 +21,9 @@ use crate::error::{Result, StoreError};
 
 /// The file of the catalog.
 pub(crate) const CATALOG: &str = "catalog.sqlite";
+
+/// The file with the number of the last call that was acknowledged.
+pub(crate) const ACKNOWLEDGED: &str = "acknowledged";
 
 /// The file of a copy of the catalog that is being put into an object store.
 pub(crate) const CATALOG_COPY: &str = "catalog.copy";

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use crate::{
-    catalog::Catalog,
+    catalog::{self, Catalog},
     data_folder::{
         atomic_folder::AtomicFolder,
         disk_failure, paths,
@@ -72,6 +72,7 @@ fn copy_catalog(data_dir: &Path, target: &Path) -> Result<BackupReport> {
     let path = stage.folder().join(paths::CATALOG);
     live.lock().execute("VACUUM INTO ?1", [text(&path)?])?;
     let copy = Connection::open(&path)?;
+    catalog::leave_original(&copy)?;
     let mut report = BackupReport::default();
     list_segments(&copy)?.iter().for_each(|listed| report.add(listed));
     // Of these files only the list is there.
@@ -119,6 +120,7 @@ pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()
             between();
         }
         let copy = Connection::open(&path)?;
+        catalog::leave_original(&copy)?;
         match copy_segments(data_dir, stage.folder(), (&live, &copy), &mut copied, &mut dropped)? {
             Some(report) => break (copy, report),
             None if pass == PASSES => {

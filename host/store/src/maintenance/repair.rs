@@ -9,7 +9,8 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use uuid::Uuid;
 
 use crate::{
-    catalog::{self, Catalog, LogDamage},
+    catalog::{self, Catalog, LogDamage, retention},
+    clock::now_micros,
     data_folder::{lock, paths, sync},
     error::{Result, StoreError},
     maintenance::{
@@ -86,7 +87,9 @@ fn repair_with(data_dir: &Path, copies: Option<&SegmentCopies>) -> Result<Repair
     }
     copies.map_or(Ok(()), |copies| copies.check_owner(&conn))?;
     let before: Vec<Uuid> = quarantine::list(data_dir)?.iter().map(|note| note.segment).collect();
-    let recovered = start::recover(&mut conn, data_dir, identity, log)?;
+    // Whether a server keeps copies is not known here.
+    let now = retention::kept_clock(&conn)?.map_or_else(now_micros, |clock| clock.age);
+    let recovered = start::recover(&mut conn, data_dir, identity, log, (now, true))?;
     let mut report = RepairReport { log: recovered.log, completed: recovered.completed, ..RepairReport::default() };
     for listed in listed_segment::list_segments(&conn)? {
         let Err(reason) = listed_segment::check(data_dir, &listed)? else { continue };

@@ -82,6 +82,11 @@ fn restore_checked(backup: &Path, data_dir: &Path, copies: Option<&SegmentCopies
     }
     report.finish(&copy, &path)?;
     drop(copy);
+    // Backups of older releases have the identity of the original.
+    let copy = Connection::open(&path)?;
+    catalog::leave_original(&copy)?;
+    copy.close().map_err(|(_, error)| error)?;
+    sync::sync_file(&path)?;
     sync::create_folder(&paths::segments_folder(stage.folder()))?;
     stage.finish()?;
     Ok(report)

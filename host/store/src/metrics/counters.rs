@@ -29,6 +29,7 @@ pub(crate) struct Counters {
     dropped_segments: AtomicU64,
     dropped_rows: AtomicU64,
     dropped_bytes: AtomicU64,
+    expired_rows_waiting: AtomicU64,
 }
 
 fn add(counter: &AtomicU64, more: usize) {
@@ -84,6 +85,11 @@ impl Counters {
         self.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Says how many rows are too old and wait, because they are too large a share of their source.
+    pub(crate) fn expired_waiting(&self, rows: u64) {
+        self.expired_rows_waiting.store(rows, Ordering::Relaxed);
+    }
+
     /// The totals as they are now; all other fields are 0.
     pub(crate) fn totals(&self) -> StoreStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -106,6 +112,7 @@ impl Counters {
             dropped_segments: get(&self.dropped_segments),
             dropped_rows: get(&self.dropped_rows),
             dropped_bytes: get(&self.dropped_bytes),
+            expired_rows_waiting: get(&self.expired_rows_waiting),
             ..StoreStats::default()
         }
     }

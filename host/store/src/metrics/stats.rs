@@ -37,6 +37,11 @@ pub struct StoreStats {
     pub dropped_rows: u64,
     /// Bytes of their files.
     pub dropped_bytes: u64,
+    /// Now: rows that are too old and wait, because they are more than half of their source.
+    pub expired_rows_waiting: u64,
+    /// Now: by how many seconds the wall clock is ahead of what is plausible; 0 if it is plausible. Logs do not grow older by
+    /// that until the operator says so.
+    pub clock_ahead_seconds: u64,
     /// Now: sources.
     pub sources: u64,
     /// Now: sources with fields that have no column, which are slower to read.
@@ -67,6 +72,9 @@ pub struct StoreStats {
     pub lost_transactions: u64,
     /// Events in them that were in no segment, if known.
     pub lost_events: Option<u64>,
+    /// Now: the start found that the write-ahead file of the catalog was truncated or missing, and that calls are lost which were
+    /// acknowledged.
+    pub log_is_cut: bool,
     /// Segments that were put into the object store.
     pub object_puts: u64,
     /// Bytes of them.

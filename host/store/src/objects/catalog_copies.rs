@@ -89,8 +89,16 @@ impl ObjectCopies {
         let file = self.data.join(paths::CATALOG_COPY);
         let CopiedLog { last_seq, unflushed } = write_copy(&self.data, &file)?;
         let unflushed = unflushed.into_iter().map(|(source, first)| (source.to_string(), first)).collect();
-        let header =
-            |bytes, sha256| CatalogHeader { catalog: self.catalog, taken_at, last_seq, unflushed, bytes, sha256 };
+        let writer = self.writer.to_string();
+        let header = |bytes, sha256| CatalogHeader {
+            catalog: self.catalog,
+            writer,
+            taken_at,
+            last_seq,
+            unflushed,
+            bytes,
+            sha256,
+        };
         let packed = pack(&file, header).map_err(StoreError::io(format!("reading {}", file.display())));
         let removed = std::fs::remove_file(&file);
         removed.map_err(StoreError::io(format!("deleting {}", file.display())))?;

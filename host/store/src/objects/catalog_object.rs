@@ -61,6 +61,9 @@ pub(crate) struct CatalogHeader {
     /// The identity of the catalog.
     #[serde(with = "crate::uuid_text")]
     pub(crate) catalog: Uuid,
+    /// The identity of the data folder that put it, as text; empty in copies of older releases.
+    #[serde(default)]
+    pub(crate) writer: String,
     /// When the state was read that it has, in microseconds since 1970, UTC.
     pub(crate) taken_at: i64,
     /// The highest number of a call that was acknowledged until then.
@@ -127,6 +130,11 @@ pub(crate) fn unpack(object: &[u8], target: &Path) -> io::Result<Result<CatalogH
     Ok(Ok(header))
 }
 
+/// The header of the bytes of an object; `None` if they do not begin like a copy of a catalog.
+pub(crate) fn header(object: &[u8]) -> Option<CatalogHeader> {
+    split(object).map(|(header, _)| header)
+}
+
 fn split(object: &[u8]) -> Option<(CatalogHeader, &[u8])> {
     let (magic, rest) = object.split_first_chunk::<4>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -186,6 +194,7 @@ mod tests {
         std::fs::write(&from, &content).unwrap();
         let header = |bytes, sha256| CatalogHeader {
             catalog: Uuid::from_u128(7),
+            writer: String::new(),
             taken_at: 5,
             last_seq: 9,
             unflushed: BTreeMap::new(),

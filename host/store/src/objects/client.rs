@@ -7,7 +7,6 @@ use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
     client::{HttpError, SpawnedReqwestConnector},
-    local::LocalFileSystem,
     path::Path,
 };
 use tokio::sync::Semaphore;
@@ -21,6 +20,7 @@ use crate::{
         io_runtime::IoRuntime,
         object_error::{ObjectError, first_of},
         outage::Outage,
+        synced_folder::SyncedFolder,
         url::StoreUrl,
     },
 };
@@ -108,7 +108,7 @@ impl ObjectClient {
         let refused = |error: object_store::Error| StoreError::ObjectStore { reason: error.to_string() };
         let (bucket, prefix) = match url {
             StoreUrl::Folder(folder) => {
-                let store = Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(refused)?);
+                let store = Arc::new(SyncedFolder::new(folder).map_err(refused)?);
                 return Ok(ObjectClient::new(store, Path::default(), limits));
             }
             StoreUrl::Bucket { bucket, prefix } => (bucket, prefix),

@@ -30,7 +30,8 @@ use crate::{
         counters::add,
         io_runtime::IoRuntime,
         kept_catalogs::KeptCatalogs,
-        ownership::{Before, Replacement, claim_owner, delete_objects, epoch_after, take_epoch},
+        ownership::{Before, Replacement, claim_owner, delete_objects, later_epoch, take_epoch},
+        running_puts::RunningPuts,
         segment_objects::{SegmentCopy, list_segments, put_segment},
         url::StoreUrl,
     },
@@ -69,7 +70,9 @@ pub(crate) struct ObjectCopies {
     /// The identity of the catalog.
     pub(super) catalog: Uuid,
     /// The identity of the data folder.
-    writer: Uuid,
+    pub(super) writer: Uuid,
+    /// Whose epoch may come before that of this data folder.
+    before: Before,
     epoch: Mutex<Option<u64>>,
     replaced: OnceLock<Replacement>,
     stop: watch::Sender<bool>,
@@ -78,6 +81,10 @@ pub(crate) struct ObjectCopies {
     pub(super) kept: Mutex<KeptCatalogs>,
     /// Whether no thread of the background puts copies of the catalog.
     pub(super) is_manual: bool,
+    /// Puts of segments that run now.
+    running: RunningPuts,
+    /// After this time a small put is late.
+    patience: Duration,
     pub(crate) counters: CopyCounters,
 }
 
@@ -97,7 +104,7 @@ impl ObjectCopies {
     pub(crate) fn open(
         url: &str,
         data: &Path,
-        (catalog, writer): (Uuid, Uuid),
+        (catalog, writer, before): (Uuid, Uuid, Before),
         is_manual: bool,
         settings: impl IntoIterator<Item = (String, String)>,
         limits: RequestLimits,
@@ -113,12 +120,15 @@ impl ObjectCopies {
             data: data.to_owned(),
             catalog,
             writer,
+            before,
             epoch: Mutex::default(),
             replaced: OnceLock::new(),
             stop: watch::Sender::new(false),
             putting: Mutex::default(),
             kept: Mutex::default(),
             is_manual,
+            running: RunningPuts::default(),
+            patience: limits.connect_time * 2,
             counters: CopyCounters::default(),
         };
         match copies.claim() {
@@ -129,6 +139,11 @@ impl ObjectCopies {
             claimed => drop(claimed?),
         }
         Ok(copies)
+    }
+
+    /// Whether segments cannot be put now: the last attempt failed, or one that runs is late.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.counters.is_failing.load(Ordering::Relaxed) || self.running.is_late()
     }
 
     /// Ends what runs and what comes.
@@ -162,16 +177,21 @@ impl ObjectCopies {
         if let Some(epoch) = *taken {
             return Ok(epoch);
         }
-        let (client, catalog, writer) = (Arc::clone(&self.client), self.catalog, self.writer);
+        let (client, catalog, writer, before) = (Arc::clone(&self.client), self.catalog, self.writer, self.before);
         let epoch = self.run(async move {
-            claim_owner(&client, catalog).await?;
-            take_epoch(&client, writer, Before::Own).await
+            claim_owner(&client, catalog, writer).await?;
+            take_epoch(&client, writer, before).await
         })?;
         let epoch = epoch.map_err(|other| self.be_replaced(other))?;
         tracing::info!(epoch, "the copies in the object store are this data folder's");
         self.counters.epoch.store(epoch, Ordering::Relaxed);
         *taken = Some(epoch);
         Ok(epoch)
+    }
+
+    /// Whether this data folder has an epoch.
+    pub(crate) fn has_epoch(&self) -> bool {
+        self.epoch.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Fails if it is known that another data folder has the catalog now. Asks nobody.
@@ -185,7 +205,7 @@ impl ObjectCopies {
     /// [`StoreError::Replaced`] if so, from then on always; and those of [`Self::claim`].
     pub(crate) fn check_epoch(&self) -> Result<()> {
         let (client, epoch) = (Arc::clone(&self.client), self.claim()?);
-        let after = self.run(async move { epoch_after(&client, epoch).await })?;
+        let after = self.run(async move { later_epoch(&client, epoch).await })?;
         after.map_or(Ok(()), |other| Err(self.be_replaced(other)))
     }
 
@@ -203,7 +223,8 @@ impl ObjectCopies {
     /// [`StoreError::ObjectStore`], [`StoreError::OtherOwner`], [`StoreError::Replaced`], [`StoreError::Io`];
     /// [`StoreError::Closed`] after [`Self::stop`].
     pub(crate) fn put(&self, source: Uuid, segment: Uuid, path: &Path, bytes: u64) -> Result<()> {
-        let put = self.claim().and_then(|_| self.try_to_put(source, segment, path, bytes));
+        let put = || self.claim().and_then(|_| self.try_to_put(source, segment, path, bytes));
+        let put = self.running.run(bytes, self.patience, put);
         match &put {
             Ok(()) => {
                 add(&self.counters.puts, 1);

@@ -4,6 +4,9 @@
 //! delete them. `epochs/NUMBER.json` says which data folder has had the catalog from then on. A server that starts creates
 //! the next one, which only one of several can do. A server that finds a later epoch than its own has been replaced by another
 //! data folder, which was recovered from the copies, and changes nothing there any more.
+//!
+//! Either may be unreadable: a power cut may leave an empty object in a folder that is used as a store. Then the copies of the
+//! catalog say it, which have the identities of their catalog and of the data folder that put them.
 
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -15,7 +18,7 @@ use crate::{
     clock::now_micros,
     error::{Result, StoreError},
     objects::{
-        catalog_object::{self, CatalogName},
+        catalog_object::{self, CatalogHeader, CatalogName},
         client::{ObjectClient, refused},
     },
 };
@@ -69,8 +72,29 @@ pub(crate) async fn owner(client: &ObjectClient) -> Result<Option<Result<Uuid, S
     Ok(match get_json::<Owner>(client, &object, "asking whose segments are there").await? {
         None => None,
         Some(Ok(owner)) => Some(Ok(owner.catalog)),
-        Some(Err(_)) => Some(Err("unreadable".to_owned())),
+        Some(Err(_)) => Some(owner_by_copies(client).await?.ok_or_else(|| "unreadable".to_owned())),
     })
+}
+
+/// The catalog of which the newest readable copy is.
+async fn owner_by_copies(client: &ObjectClient) -> Result<Option<Uuid>> {
+    for name in list_catalogs(client).await?.into_iter().rev() {
+        if let Some(header) = header_of(client, name).await? {
+            return Ok(Some(header.catalog));
+        }
+    }
+    Ok(None)
+}
+
+/// The header of a copy of the catalog, if it can be read.
+async fn header_of(client: &ObjectClient, name: CatalogName) -> Result<Option<CatalogHeader>> {
+    let (object, what) = (name.place(&client.prefix), "reading a copy of the catalog");
+    let bytes = match client.store.get(&object).await {
+        Ok(found) => found.bytes().await.map_err(|error| refused(what, &error))?,
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(refused(what, &error)),
+    };
+    Ok(catalog_object::header(&bytes))
 }
 
 /// The object that says which catalog the copies belong to.
@@ -82,13 +106,19 @@ pub(crate) fn owner_object(client: &ObjectClient) -> ObjectPath {
 ///
 /// # Errors
 /// [`StoreError::OtherOwner`], [`StoreError::ObjectStore`].
-pub(crate) async fn claim_owner(client: &ObjectClient, catalog: Uuid) -> Result<()> {
+pub(crate) async fn claim_owner(client: &ObjectClient, catalog: Uuid, writer: Uuid) -> Result<()> {
     let what = "saying whose segments are there";
     let mut may_put = true;
     loop {
         let other = match owner(client).await? {
-            Some(Ok(owner)) if owner == catalog => return Ok(()),
+            Some(Ok(owner)) if owner == catalog => return write_owner_again(client, catalog).await,
             Some(Ok(other)) => other.to_string(),
+            // There is no copy of a catalog. If this data folder had the last epoch, it was writing the object.
+            Some(Err(_)) if last_writer(client).await? == Some(Some(writer)) => {
+                return write_owner_again(client, catalog).await;
+            }
+            // Nothing is there but the object, which somebody was writing for the first time.
+            Some(Err(_)) if is_alone(client).await? => return write_owner_again(client, catalog).await,
             Some(Err(other)) => other,
             // Only one of two that begin at the same time gets it; what is there is read again.
             None if may_put => {
@@ -100,6 +130,25 @@ pub(crate) async fn claim_owner(client: &ObjectClient, catalog: Uuid) -> Result<
         };
         return Err(StoreError::OtherOwner { other, object: owner_object(client).to_string() });
     }
+}
+
+/// Whether the object that says which catalog the copies belong to is empty, and nobody has put anything else there.
+async fn is_alone(client: &ObjectClient) -> Result<bool> {
+    let listed = client.store.list(Some(&client.prefix)).take(2);
+    let listed: Vec<_> = listed.try_collect().await.map_err(|error| refused("listing what is there", &error))?;
+    Ok(listed.iter().all(|object| object.size == 0 && object.location == owner_object(client)))
+}
+
+/// Writes the object that says which catalog the copies belong to, if it cannot be read.
+async fn write_owner_again(client: &ObjectClient, catalog: Uuid) -> Result<()> {
+    let (object, what) = (owner_object(client), "saying whose segments are there");
+    if get_json::<Owner>(client, &object, what).await?.is_some_and(|said| said.is_ok()) {
+        return Ok(());
+    }
+    tracing::warn!(%object, %catalog, "an object that cannot be read is written again by what else is there");
+    let body = serde_json::to_vec(&Owner { catalog }).map_err(|error| StoreError::corrupt("an object", error))?;
+    client.store.put(&object, body.into()).await.map_err(|error| refused(what, &error))?;
+    Ok(())
 }
 
 /// Whose epoch may come before the one that is taken.
@@ -121,13 +170,13 @@ pub(crate) async fn take_epoch(
     before: Before,
 ) -> Result<Result<u64, Replacement>> {
     let listed = list_epochs(client).await?;
-    let mut last = listed.iter().copied().max().unwrap_or(0);
-    if last > 0
-        && before == Before::Own
-        && let Some(other) = other_than(client, last, writer).await?
+    if before == Before::Own
+        && let Some((said, replacement)) = last_taken(client, &listed).await?
+        && said != Some(writer)
     {
-        return Ok(Err(other));
+        return Ok(Err(replacement));
     }
+    let mut last = listed.iter().copied().max().unwrap_or(0);
     // Epochs that somebody deleted are not given again.
     let named = list_catalogs(client).await?.last().map_or(0, |name| name.epoch);
     last = last.max(named);
@@ -152,27 +201,47 @@ pub(crate) async fn take_epoch(
 
 /// An epoch, if a data folder other than this one has it.
 async fn other_than(client: &ObjectClient, epoch: u64, writer: Uuid) -> Result<Option<Replacement>> {
-    let said = epoch_at(client, epoch, "reading an epoch").await?;
+    let said = last_taken(client, &[epoch]).await?;
     Ok(said.filter(|(said, _)| *said != Some(writer)).map(|(_, replacement)| replacement))
 }
 
-/// Who has an epoch, if that can be read, and since when; `None` if nobody has it.
-async fn epoch_at(client: &ObjectClient, epoch: u64, what: &str) -> Result<Option<(Option<Uuid>, Replacement)>> {
-    Ok(get_json::<Epoch>(client, &place(client, epoch), what).await?.map(|said| match said {
-        Ok(Epoch { writer, taken_at }) => (Some(writer), Replacement { epoch, taken_at }),
-        Err(_) => (None, Replacement { epoch, taken_at: 0 }),
-    }))
+/// Who has the last of these epochs, if that is known, and since when; `None` if nobody has one of them. An epoch that cannot
+/// be read is that of the data folder that put copies of the catalog in it. Without any, nobody has done anything in it.
+async fn last_taken(client: &ObjectClient, listed: &[u64]) -> Result<Option<(Option<Uuid>, Replacement)>> {
+    let mut epochs = listed.to_vec();
+    epochs.sort_unstable();
+    for epoch in epochs.into_iter().rev() {
+        match get_json::<Epoch>(client, &place(client, epoch), "reading an epoch").await? {
+            None => {}
+            Some(Ok(Epoch { writer, taken_at })) => {
+                return Ok(Some((Some(writer), Replacement { epoch, taken_at })));
+            }
+            Some(Err(_)) => {
+                let names = list_catalogs(client).await?;
+                if let Some(name) = names.into_iter().rev().find(|name| name.epoch == epoch) {
+                    let header = header_of(client, name).await?;
+                    let writer = header.and_then(|header| Uuid::parse_str(&header.writer).ok());
+                    return Ok(Some((writer, Replacement { epoch, taken_at: 0 })));
+                }
+            }
+        }
+    }
+    Ok(None)
 }
 
-/// The epoch after this one, if somebody has taken it. Epochs are taken in their order.
-pub(crate) async fn epoch_after(client: &ObjectClient, epoch: u64) -> Result<Option<Replacement>> {
-    Ok(epoch_at(client, epoch + 1, "asking for a later epoch").await?.map(|(_, replacement)| replacement))
+/// The newest epoch, if it is later than this one. That after this one may be gone: only the last ones are kept, and this
+/// server may have been stopped for long. It is asked for all the same, for stores whose lists are behind.
+pub(crate) async fn later_epoch(client: &ObjectClient, epoch: u64) -> Result<Option<Replacement>> {
+    let listed = list_epochs(client).await?;
+    let newest = listed.into_iter().max().unwrap_or(0).max(epoch + 1);
+    let said = get_json::<Epoch>(client, &place(client, newest), "asking for a later epoch").await?;
+    Ok(said.map(|said| Replacement { epoch: newest, taken_at: said.map_or(0, |said| said.taken_at) }))
 }
 
-/// The data folder that has the last epoch, if there is one and it can be read.
-pub(crate) async fn last_writer(client: &ObjectClient) -> Result<Option<Uuid>> {
-    let Some(last) = list_epochs(client).await?.into_iter().max() else { return Ok(None) };
-    Ok(epoch_at(client, last, "reading an epoch").await?.and_then(|(writer, _)| writer))
+/// The data folder that has the last epoch: `None` if nobody has one, the inner one if it is not known who.
+pub(crate) async fn last_writer(client: &ObjectClient) -> Result<Option<Option<Uuid>>> {
+    let listed = list_epochs(client).await?;
+    Ok(last_taken(client, &listed).await?.map(|(writer, _)| writer))
 }
 
 async fn list_epochs(client: &ObjectClient) -> Result<Vec<u64>> {

@@ -69,7 +69,12 @@ pub(crate) struct SettleReport {
 
 /// Decides about every file that the catalog does not name, and carries the decision out. No store may have the folder
 /// open.
-pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Result<SettleReport> {
+pub(crate) fn settle(
+    conn: &mut Connection,
+    data: &Path,
+    catalog: Uuid,
+    (now, has_copies): (i64, bool),
+) -> Result<SettleReport> {
     let known = CatalogNames::read(conn)?;
     let listing = list_files(data)?;
     let mut settled = SettleReport::default();
@@ -131,7 +136,8 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
         // It stays if it has other files.
         let _ = fs::remove_dir(folder);
     }
-    let gone = GoneFiles::find(conn, data)?;
+    // Those that copies wait for are left to retention.
+    let gone = GoneFiles::find(conn, data, now, if has_copies { i64::MIN } else { i64::MAX })?;
     gone.sync()?;
     match gone.forget(conn) {
         // A full disk does not prevent the start. Retention forgets them once there is space.

@@ -5,7 +5,7 @@
 
 use std::{fs, io, path::Path};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use uuid::Uuid;
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     data_folder::paths,
     error::{Result, StoreError},
     recovery::{leftovers, quarantine, settle},
+    wal::{acknowledged, rows},
 };
 
 /// What a start found.
@@ -20,6 +21,9 @@ use crate::{
 pub(crate) struct Recovered {
     /// The catalog's write-ahead file was damaged.
     pub(crate) log: Option<LogDamage>,
+    /// The last call that was acknowledged and the last one that the catalog has, if that is an earlier one: the write-ahead file
+    /// is not the one that was there.
+    pub(crate) lost_calls: Option<(i64, i64)>,
     /// Flushes that were completed.
     pub(crate) completed: u64,
     /// Segments in the quarantine, those of earlier starts included.
@@ -73,40 +77,63 @@ pub(crate) fn check_wal_file(data: &Path) -> Result<Option<(LogDamage, std::path
     Ok(Some((damage, copy)))
 }
 
-/// Settles what a crash or damage left. `conn` is the only connection.
+/// Settles what a crash or damage left. `conn` is the only connection, `now` is of the age clock.
 pub(crate) fn recover(
     conn: &mut Connection,
     data: &Path,
     catalog: Uuid,
     log: Option<(LogDamage, std::path::PathBuf)>,
+    (now, has_copies): (i64, bool),
 ) -> Result<Recovered> {
+    let last = rows::last_seq(conn)?;
+    let noted = acknowledged::last(data, catalog);
     let log = match log {
         Some((damage, copy)) => {
-            let last = "SELECT seq FROM sqlite_sequence WHERE name = 'wal'";
-            let last: i64 = conn.query_row(last, [], |row| row.get(0)).optional()?.unwrap_or(0);
             let events = wal_file::count_events(data, &copy, &quarantine::folder(data)?, last);
             let damage = LogDamage { events, ..damage };
+            // What a power cut interrupted has a call that nobody was told is stored.
+            let is_cut_off = !damage.is_certain() && events.is_some_and(|events| events > 0);
+            let is_cut_off = is_cut_off && noted.is_some_and(|noted| noted <= last);
             // Otherwise new transactions would be written before the remains of the old ones, which a later start would
             // take for damage.
             conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-            tracing::error!(
-                frame = damage.frame,
-                transactions = damage.transactions,
-                events = damage.events,
-                certain = damage.is_certain(),
-                copy = %copy.display(),
-                "the write-ahead file of the catalog is damaged: what it held behind the damage is lost; \
-                 segments that the catalog no longer names are set aside, and tidegate repair takes them back"
-            );
-            Some(damage)
+            if is_cut_off {
+                tracing::info!(copy = %copy.display(), events, "a transaction was cut off before it was acknowledged, and is dropped");
+            } else {
+                tracing::error!(
+                    frame = damage.frame,
+                    transactions = damage.transactions,
+                    events = damage.events,
+                    certain = damage.is_certain(),
+                    copy = %copy.display(),
+                    "the write-ahead file of the catalog is damaged: what it held behind the damage is lost; \
+                     segments that the catalog no longer names are set aside, and tidegate repair takes them back"
+                );
+            }
+            (!is_cut_off).then_some(damage)
         }
         None => None,
     };
-    let settled = settle::settle(conn, data, catalog)?;
+    let lost_calls = noted.filter(|noted| *noted > last && log.is_none()).map(|noted| (noted, last));
+    if let Some((acknowledged, found)) = lost_calls {
+        tracing::error!(
+            acknowledged,
+            found,
+            "the catalog's write-ahead file is truncated or missing: calls up to `acknowledged` were stored, and the catalog has \
+             those up to `found`; what was in no segment since is lost"
+        );
+    }
+    let settled = settle::settle(conn, data, catalog, (now, has_copies))?;
     if settled.deleted > 0 {
         tracing::info!(files = settled.deleted, "deleted files of unfinished segments and of what was dropped");
     }
     let listed = quarantine::list(data)?;
     let set_aside_rows = listed.iter().filter_map(|note| note.rows).sum();
-    Ok(Recovered { log, completed: settled.completed as u64, set_aside: listed.len() as u64, set_aside_rows })
+    Ok(Recovered {
+        log,
+        lost_calls,
+        completed: settled.completed as u64,
+        set_aside: listed.len() as u64,
+        set_aside_rows,
+    })
 }

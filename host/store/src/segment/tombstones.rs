@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use crate::{
-    clock::now_micros,
+    catalog::database,
     data_folder::{paths, sync::sync_folder},
     error::Result,
 };
@@ -37,14 +37,16 @@ pub(crate) struct GoneFiles {
 impl GoneFiles {
     /// Looks for files that do not exist any more. The tombstones of replaced segments stay for some time: a backup that
     /// runs may still look for the file, and finds out why it is gone. One that finds no tombstone copies the catalog
-    /// again all the same, but may report the segment as dropped.
-    pub(crate) fn find(conn: &Connection, data: &Path) -> Result<GoneFiles> {
+    /// again all the same, but may report the segment as dropped. The tombstones of what was dropped after `dropped_before` stay,
+    /// too: they say that the copy of it in an object store is not to be deleted yet. Both times are of the age clock.
+    pub(crate) fn find(conn: &Connection, data: &Path, now: i64, dropped_before: i64) -> Result<GoneFiles> {
         let mut statement = conn.prepare_cached(
             "SELECT id, source FROM dropped
-             WHERE replaced_by IS NULL OR replaced_by NOT IN (SELECT id FROM segments WHERE created_at > ?1)",
+             WHERE (replaced_by IS NULL OR replaced_by NOT IN (SELECT id FROM segments WHERE created_at > ?1))
+                 AND coalesce(dropped_at, ?2) <= ?2",
         )?;
-        let recent = now_micros().saturating_sub(REPLACED_MICROS);
-        let rows = statement.query_map([recent], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let recent = now.saturating_sub(REPLACED_MICROS);
+        let rows = statement.query_map([recent, dropped_before], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let dropped: Vec<(Uuid, Uuid)> = rows.collect::<rusqlite::Result<_>>()?;
         let gone = |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let mut found = GoneFiles::default();
@@ -115,4 +117,12 @@ pub(crate) fn replaced(conn: &Connection, ids: &HashSet<Uuid>, source: Uuid, by:
         statement.execute([*id, source, by])?;
     }
     Ok(())
+}
+
+/// The segments and sources that were dropped and have a tombstone in the catalog of a data folder.
+pub(crate) fn buried(data: &Path) -> Result<HashSet<Uuid>> {
+    let conn = database::connect(&data.join(paths::CATALOG), false)?;
+    let mut statement = conn.prepare("SELECT id FROM dropped")?;
+    let ids = statement.query_map([], |row| row.get(0))?;
+    Ok(ids.collect::<rusqlite::Result<_>>()?)
 }

@@ -24,7 +24,6 @@ use parquet::{
 use uuid::Uuid;
 
 use crate::{
-    clock::now_micros,
     data_folder::{
         paths::segment_file,
         sync::{create_folder, sync_folder},
@@ -64,12 +63,13 @@ pub(crate) const CHUNK_ROWS: usize = 2 * PAGE_ROWS;
 /// bits for each row.
 const ID_FILTER_ERRORS: f64 = 0.01;
 
-/// Writes rows as a new segment: durable, but not yet in the catalog.
+/// Writes rows as a new segment, made at `created_at` by the age clock: durable, but not yet in the catalog.
 pub(crate) fn write(
     folder: &Path,
     id: Uuid,
     origin: Origin<'_>,
     rows: &FlushRows,
+    created_at: i64,
     options: &StoreOptions,
 ) -> Result<Segment> {
     let mut keys = ClusterKeys::default();
@@ -86,7 +86,7 @@ pub(crate) fn write(
         projects: None,
         runs: Some(runs.clone()),
         tenant_path: origin.tenant_path.clone(),
-        created_at: now_micros(),
+        created_at,
         first_seq,
         last_seq,
         placed_after: rows.is_complete(CALL).then_some(0),

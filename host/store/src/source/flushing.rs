@@ -56,6 +56,13 @@ impl Source {
         RawSize { rows, bytes }
     }
 
+    /// The rows that are in no segment.
+    pub(crate) fn unflushed_rows(&self) -> usize {
+        let lists = self.lists();
+        let batches = lists.memory.iter().chain(&lists.flushing);
+        batches.fold(lists.raw_size.rows, |rows, batch| rows + batch.rows.num_rows())
+    }
+
     /// Starts a flush. Returns all rows in memory, with the schema that they need. Queries read the batches until
     /// [`Self::end_flush`].
     pub(crate) fn begin_flush(&self) -> Result<Option<(FlushRows, Arc<Shape>)>> {

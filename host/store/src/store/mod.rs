@@ -19,10 +19,12 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use datafusion::catalog::TableProvider;
 use tidegate_model::{Audience, RowPolicy, SourceTenancy};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::{
@@ -34,13 +36,14 @@ use crate::{
         flusher::{self, Flusher},
         settler::Settler,
     },
-    catalog::{Catalog, database},
-    clock::now_micros,
+    catalog::{Catalog, database, retention},
+    clock::{AgeClock, now_micros},
     data_folder::{create::create_data_folder, lock::lock, paths, sync},
     error::{Result, StoreError},
     objects::{
         client::{RequestLimits, environment},
         copies::ObjectCopies,
+        ownership::Before,
     },
     options::StoreOptions,
     recovery::start::{self, Recovered},
@@ -49,6 +52,9 @@ use crate::{
     store::load::load_sources,
     wal::{numbering, rows, writer::Writer},
 };
+
+/// How long the end of the store waits for a last flush, if nobody says how long.
+const LAST_FLUSH: Duration = Duration::from_secs(10);
 
 /// Where copies are kept, the thread of those of segments, and the thread of those of the catalog.
 type Copying = (Arc<ObjectCopies>, Arc<Copier>, Arc<CatalogCopier>);
@@ -65,6 +71,8 @@ pub struct Store {
     settler: Arc<Settler>,
     /// Where copies are kept, and the threads that complete them.
     pub(crate) copies: Option<Copying>,
+    /// By which logs grow old.
+    pub(crate) clock: Arc<AgeClock>,
     pub(crate) options: StoreOptions,
     /// What the start found.
     pub(crate) recovered: Recovered,
@@ -119,10 +127,17 @@ impl Store {
             let what = format!("opening {} for writing", dir.join(paths::CATALOG).display());
             return Err(StoreError::io(what)(io::ErrorKind::ReadOnlyFilesystem.into()));
         }
-        let recovered = start::recover(&mut conn, &dir, identity, log)?;
+        // Before the numbers of calls go on at the wall clock.
+        let clock = Arc::new(AgeClock::start(retention::kept_clock(&conn)?, retention::newest_time(&conn)?));
+        let has_copies = !options.copies_url.is_empty();
+        let recovered = start::recover(&mut conn, &dir, identity, log, (clock.now(), has_copies))?;
         match numbering::begin(&mut conn, now_micros()) {
             // A full disk does not prevent the start. Nothing is stored then either, so that no number is given.
             Err(StoreError::DiskFull(reason)) => tracing::warn!(reason, "the numbers of calls go on as they were"),
+            other => other?,
+        }
+        match retention::keep_clock(&conn, clock.state()) {
+            Err(StoreError::DiskFull(reason)) => tracing::warn!(reason, "the age of logs is not kept for now"),
             other => other?,
         }
         let sources = Arc::new(Sources::default());
@@ -140,9 +155,20 @@ impl Store {
         let copies = match options.copies_url.as_str() {
             "" => None,
             url => {
-                let (of, is_manual) = ((identity, catalog.writer()?), options.manual_flush);
-                let limits = RequestLimits::default();
-                Some(Arc::new(ObjectCopies::open(url, &dir, of, is_manual, environment(), limits)?))
+                let (is_restored, is_manual) = (catalog.is_restored()?, options.manual_flush);
+                let before = if is_restored && options.take_over { Before::Any } else { Before::Own };
+                let (of, limits) = ((identity, catalog.writer()?, before), RequestLimits::default());
+                let opened = ObjectCopies::open(url, &dir, of, is_manual, environment(), limits);
+                let copies = opened.map_err(|error| match error {
+                    StoreError::Replaced { epoch, since } if is_restored => {
+                        StoreError::NotAskedToTakeOver { epoch, since }
+                    }
+                    other => other,
+                })?;
+                if is_restored && copies.has_epoch() {
+                    catalog.has_taken_over()?;
+                }
+                Some(Arc::new(copies))
             }
         };
 
@@ -159,11 +185,11 @@ impl Store {
                     waker.wake();
                 }
             };
-            Arc::new(Writer::start(conn, of_checkpoints, dir.clone(), &options, committed)?)
+            Arc::new(Writer::start(conn, of_checkpoints, (dir.clone(), identity), &options, committed)?)
         };
         let (of_flusher, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
-        let identified = (dir.clone(), identity);
-        let flusher = Flusher::start(queue, identified, of_flusher, of_writer, copies.clone(), options.clone())?;
+        let (identified, of_clock) = ((dir.clone(), identity), (Arc::clone(&clock), options.clone()));
+        let flusher = Flusher::start(queue, identified, of_flusher, of_writer, copies.clone(), of_clock)?;
         let flusher = Arc::new(flusher);
         let (of_compactor, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
         let identified = (dir.clone(), identity);
@@ -188,6 +214,7 @@ impl Store {
             settler,
             compactor,
             copies,
+            clock,
             options,
             recovered,
             _lock: lock,
@@ -263,12 +290,44 @@ impl Store {
         self.compactor.give_way_to(Box::new(is_busy));
     }
 
-    /// Stops the background threads. What is acknowledged but not flushed stays in the write-ahead log. Tables made
-    /// before remain readable; ingest fails from now on.
+    /// [`Self::close_within`] ten seconds.
+    ///
+    /// # Errors
+    /// As of that.
+    pub async fn close(&self) -> Result<()> {
+        self.close_within(LAST_FLUSH).await
+    }
+
+    /// Writes what is in memory to segments if they are copied to an object store, for as long as `time`, and says how many
+    /// events are on this disk only in the end.
+    async fn flush_last(&self, time: Duration) {
+        let Some((copies, ..)) = self.copies.as_ref().filter(|_| !self.options.manual_flush) else { return };
+        let done = match copies.check_replaced() {
+            Ok(()) => timeout(time, self.flush()).await.unwrap_or(Err(StoreError::Closed)),
+            replaced => replaced,
+        };
+        let events: usize = self.sources.all().iter().map(|source| source.unflushed_rows()).sum();
+        if events > 0 {
+            let reason = match done {
+                Err(StoreError::Closed) | Ok(()) => "there was no time for it".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            tracing::warn!(
+                events,
+                reason,
+                "events are on the disk of this server only, and not in the object store: the next start here goes on with them"
+            );
+        }
+    }
+
+    /// Stops the background threads. With copies in an object store, what is in memory is flushed before, within `time`. Else,
+    /// what is acknowledged but not flushed stays in the write-ahead log. Tables made before remain readable; ingest fails from
+    /// now on.
     ///
     /// # Errors
     /// None today; later versions may report a failed last write.
-    pub async fn close(&self) -> Result<()> {
+    pub async fn close_within(&self, time: Duration) -> Result<()> {
+        self.flush_last(time).await;
         let (flusher, compactor, writer) =
             (Arc::clone(&self.flusher), Arc::clone(&self.compactor), Arc::clone(&self.writer));
         let settler = Arc::clone(&self.settler);

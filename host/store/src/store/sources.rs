@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::{
     catalog::check_name,
+    catalog::retention_share,
     clock::now_micros,
     error::{Result, StoreError},
     recovery::quarantine,
@@ -116,7 +117,8 @@ impl Store {
         Ok(info.as_ref().clone())
     }
 
-    /// Sets the retention of a source. It takes effect when the background looks next. Blocks for one commit.
+    /// Sets the retention of a source. It takes effect when the background looks next, for all that is too old then. Blocks for
+    /// one commit.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`].
@@ -127,6 +129,8 @@ impl Store {
             "UPDATE sources SET retention_seconds = ?2, retention_bytes = ?3 WHERE id = ?1",
             params![id, seconds, bytes],
         )?;
+        // Who says how long logs are kept has looked at them.
+        retention_share::free(&conn, id)?;
         let info = self.sources.set_retention(id, Retention::of_columns(seconds, bytes));
         Ok(info.ok_or_else(|| self.unknown(&id.to_string()))?.as_ref().clone())
     }
@@ -170,13 +174,15 @@ impl Store {
         let unknown = || self.unknown(&id.to_string());
         let source = self.sources.get(id).ok_or_else(unknown)?;
         let (victim, gone, sources) = (Arc::clone(&source), Arc::clone(&source), Arc::clone(&self.sources));
+        let now = self.clock.now();
         let deleted = self.writer.transact_then(
             move |tx| {
                 if victim.is_deleted() {
                     return Ok(false);
                 }
                 // Its files are deleted later. A start in between finds the tombstone.
-                tx.execute("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?1)", [victim.id])?;
+                let bury = "INSERT OR IGNORE INTO dropped (id, source, dropped_at) VALUES (?1, ?1, ?2)";
+                tx.execute(bury, params![victim.id, now])?;
                 for statement in [
                     "DELETE FROM wal WHERE source = ?1",
                     "DELETE FROM ingest_keys WHERE source = ?1",
@@ -186,6 +192,7 @@ impl Store {
                     tx.execute(statement, [victim.key])?;
                 }
                 numbering::forget(tx, victim.id)?;
+                retention_share::forget(tx, victim.id)?;
                 Ok(true)
             },
             // On the writer thread, before it looks at calls that wait for the source.

@@ -14,16 +14,18 @@ impl Store {
             set_aside_rows: self.recovered.set_aside_rows,
             lost_transactions: self.recovered.log.map_or(0, |log| log.transactions),
             lost_events: self.recovered.log.and_then(|log| log.events),
+            log_is_cut: self.recovered.lost_calls.is_some(),
+            clock_ahead_seconds: self.clock.ahead().unsigned_abs() / 1_000_000,
             ..self.writer.counters().totals()
         };
         if let Some((copies, ..)) = &self.copies {
-            let CopyCounters { puts, put_bytes, failed_puts, deleted, missing, is_failing, .. } = &copies.counters;
+            let CopyCounters { puts, put_bytes, failed_puts, deleted, missing, .. } = &copies.counters;
             stats.object_puts = puts.load(Ordering::Relaxed);
             stats.object_put_bytes = put_bytes.load(Ordering::Relaxed);
             stats.failed_object_puts = failed_puts.load(Ordering::Relaxed);
             stats.deleted_objects = deleted.load(Ordering::Relaxed);
             stats.missing_objects = missing.load(Ordering::Relaxed);
-            stats.objects_failing = is_failing.load(Ordering::Relaxed);
+            stats.objects_failing = copies.is_failing();
             let CopyCounters { epoch, catalog_puts, catalog_put_bytes, failed_catalog_puts, .. } = &copies.counters;
             stats.objects_epoch = epoch.load(Ordering::Relaxed);
             stats.objects_replaced = copies.check_replaced().is_err();

@@ -215,3 +215,29 @@ async fn only_a_whole_backup_is_restored() {
     restore(&good, &data).unwrap();
     assert_eq!(all(&Store::open(&data, manual()).unwrap(), "s").await, all(&store, "s").await);
 }
+
+#[tokio::test]
+async fn what_a_killed_backup_left_goes_with_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let places = tempfile::tempdir().unwrap();
+    let (target, mount) = (places.path().join("copy"), places.path().join("mount"));
+    std::fs::create_dir(&mount).unwrap();
+    let left = [places.path().join("copy.incomplete-1"), mount.join("incomplete-1")];
+    let others = [places.path().join("copy.incomplete-2"), places.path().join("other.incomplete-1")];
+    for folder in left.iter().chain(&others) {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("catalog.sqlite"), "half").unwrap();
+    }
+    left.iter().for_each(|folder| std::fs::write(folder.join("lock"), "").unwrap());
+    // One that is being written.
+    let locked = crate::data_folder::lock::lock(&others[0]).unwrap();
+    backup(dir.path(), &target).unwrap();
+    backup(dir.path(), &mount).unwrap();
+    assert!(left.iter().all(|folder| !folder.exists()) && others.iter().all(|folder| folder.exists()));
+    drop(locked);
+    for folder in [&target, &mount] {
+        assert_eq!(names(folder), ["catalog.sqlite", "segments"]);
+    }
+}

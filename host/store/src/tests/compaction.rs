@@ -370,7 +370,7 @@ async fn segments_of_older_versions_are_merged() {
     drop(store);
     let conn = rusqlite::Connection::open(dir.path().join("catalog.sqlite")).unwrap();
     conn.execute_batch(
-        "ALTER TABLE segments DROP COLUMN runs; ALTER TABLE dropped DROP COLUMN replaced_by;
+        "ALTER TABLE segments DROP COLUMN runs; ALTER TABLE dropped DROP COLUMN replaced_by; ALTER TABLE dropped DROP COLUMN dropped_at;
          ALTER TABLE segments DROP COLUMN tenant_path; ALTER TABLE sources DROP COLUMN tenant;
          DROP TABLE alerts; DROP TABLE alert_runs; DROP TABLE alert_messages; DROP TABLE token_uses;
          DROP TABLE denied;",

@@ -29,11 +29,11 @@ pub(crate) fn synced(folder: &Path, outcome: io::Result<()>) -> io::Result<()> {
     Ok(())
 }
 
-fn fail_next(folder: &Path) {
+pub(crate) fn fail_next(folder: &Path) {
     FAILING.lock().unwrap().push(folder.canonicalize().unwrap());
 }
 
-fn syncs(folder: &Path) -> usize {
+pub(crate) fn syncs(folder: &Path) -> usize {
     let folder = folder.canonicalize().unwrap();
     SYNCED.lock().unwrap().iter().filter(|path| **path == folder).count()
 }

@@ -308,3 +308,56 @@ async fn columns_of_segments_that_were_not_recorded_stay() {
         }
     }
 }
+
+/// A data folder as it is on disk now, after `change`.
+fn crashed(dir: &Path, change: impl FnOnce(&Path)) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", paths::ACKNOWLEDGED] {
+        fs::copy(dir.join(name), copy.path().join(name)).unwrap();
+    }
+    change(copy.path());
+    copy
+}
+
+#[tokio::test]
+async fn a_write_ahead_file_that_is_cut_or_gone_is_told_truly() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let log = |dir: &Path| dir.join("catalog.sqlite-wal");
+    // What a checkpoint has moved is in the catalog.
+    let add = async |id: i64| drop(store.ingest("s", events(id, 1)).await.unwrap());
+    add(0).await;
+    store.catalog().lock().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    for id in 1..4 {
+        add(id).await;
+    }
+    let (before, noted) = (fs::read(log(dir.path())).unwrap(), fs::read(dir.path().join(paths::ACKNOWLEDGED)).unwrap());
+    add(4).await;
+    let after = fs::read(log(dir.path())).unwrap();
+    let begins = before.iter().zip(&after).take_while(|(before, after)| before == after).count();
+    let found = async |dir: &Path| {
+        let store = open_in(dir);
+        (store.stats().log_is_cut, store.stats().lost_transactions, all(&store, "s").await.len())
+    };
+    assert_eq!(found(crashed(dir.path(), |_| ()).path()).await, (false, 0, 5));
+    let cut = crashed(dir.path(), |copy| {
+        fs::File::options().write(true).open(log(copy)).unwrap().set_len(begins as u64 + 30).unwrap();
+    });
+    assert_eq!(found(cut.path()).await, (true, 0, 4));
+    assert_eq!(found(cut.path()).await, (false, 0, 4), "the next start");
+    let gone = crashed(dir.path(), |copy| fs::remove_file(log(copy)).unwrap());
+    assert_eq!(found(gone.path()).await, (true, 0, 1));
+    // A transaction that is damaged: one that was acknowledged, and one that a power cut interrupted.
+    let damaged = |copy: &Path| flip(&log(copy), begins * 8 + 8 * 100);
+    assert_eq!(found(crashed(dir.path(), damaged).path()).await, (false, 1, 4));
+    let interrupted = crashed(dir.path(), |copy| {
+        damaged(copy);
+        fs::write(copy.join(paths::ACKNOWLEDGED), &noted).unwrap();
+    });
+    assert_eq!(found(interrupted.path()).await, (false, 0, 4));
+}
+
+fn open_in(dir: &Path) -> Arc<Store> {
+    Store::open(dir, manual()).unwrap()
+}

@@ -15,8 +15,8 @@ use super::{
     segment_files::small,
 };
 use crate::{
-    RecoveryReport, Retention, Store, StoreError, StoreOptions, backup_catalog, recover, repair_from_copies, restore,
-    restore_from_copies, verify_copies,
+    RecoveryReport, Retention, Store, StoreError, StoreOptions, backup, backup_catalog, recover, repair_from_copies,
+    restore, restore_from_copies, verify_copies,
 };
 
 pub(super) struct Folders {
@@ -333,4 +333,115 @@ async fn a_backup_without_segments_is_restored_with_those_in_the_store() {
         other => panic!("{other:?}"),
     }
     assert!(!again.exists());
+}
+
+#[tokio::test]
+async fn a_server_that_was_stopped_for_many_epochs_is_replaced() {
+    let folders = Folders::new();
+    let old = folders.open("old").unwrap();
+    old.create_source("s").unwrap();
+    flushed(&old, "s", 0).await;
+    put_catalog(&old).unwrap();
+    folders.recover("new");
+    for _ in 0..34 {
+        drop(folders.open("new").unwrap());
+    }
+    let next = folders.folder("copies/epochs/0000000002.json");
+    assert!(!next.exists(), "old epochs are deleted");
+    let checked = old.copies.as_ref().unwrap().0.check_epoch();
+    assert!(matches!(checked, Err(StoreError::Replaced { epoch: 36, .. })), "{checked:?}");
+    assert!(matches!(old.ingest("s", vec![json!({})]).await, Err(StoreError::Replaced { .. })));
+}
+
+#[tokio::test]
+async fn objects_that_a_power_cut_emptied_are_made_again_of_what_is_there() {
+    let folders = Folders::new();
+    let owner = folders.folder("copies/owner.json");
+    let epoch = |number: u32| folders.folder(&format!("copies/epochs/{number:010}.json"));
+    // At the first start, before anything else was put.
+    std::fs::write(&owner, "").unwrap();
+    let store = folders.open("data").unwrap();
+    store.create_source("s").unwrap();
+    flushed(&store, "s", 0).await;
+    drop(store);
+    // There is no copy of a catalog yet.
+    let whole = std::fs::read(&owner).unwrap();
+    std::fs::write(&owner, "").unwrap();
+    let store = folders.open("data").unwrap();
+    assert_eq!(std::fs::read(&owner).unwrap(), whole);
+    drop(store);
+    // Nobody did anything in an epoch that cannot be read; or this data folder put copies in it.
+    for number in [2, 3] {
+        std::fs::write(epoch(number), "").unwrap();
+        std::fs::write(&owner, "").unwrap();
+        put_catalog(&folders.open("data").unwrap()).unwrap();
+    }
+    assert_eq!(std::fs::read(&owner).unwrap(), whole);
+    std::fs::write(&owner, "").unwrap();
+    let report = folders.recover("new");
+    assert_eq!((report.epoch, report.rows), (5, 300));
+    // An epoch of another one is that of another one, also if it cannot be read.
+    put_catalog(&folders.open("new").unwrap()).unwrap();
+    std::fs::write(epoch(6), "").unwrap();
+    assert!(matches!(folders.open("data"), Err(StoreError::Replaced { epoch: 6, .. })));
+    drop(folders.open("new").unwrap());
+    // And objects of another catalog are not taken for ours.
+    std::fs::write(&owner, "").unwrap();
+    assert!(matches!(folders.open("other"), Err(StoreError::OtherOwner { .. })));
+}
+
+#[tokio::test]
+async fn a_restored_backup_takes_the_copies_only_when_it_is_asked_to() {
+    let folders = Folders::new();
+    let live = folders.open("data").unwrap();
+    live.create_source("s").unwrap();
+    flushed(&live, "s", 0).await;
+    put_catalog(&live).unwrap();
+    backup(&folders.folder("data"), &folders.folder("backup")).unwrap();
+    restore(&folders.folder("backup"), &folders.folder("restored")).unwrap();
+    // The backup itself is a data folder, too.
+    for data in ["restored", "backup", "restored"] {
+        let opened = folders.open(data);
+        assert!(matches!(opened, Err(StoreError::NotAskedToTakeOver { epoch: 1, .. })), "{data}: {opened:?}");
+    }
+    live.copies.as_ref().unwrap().0.check_epoch().unwrap();
+    flushed(&live, "s", 300).await;
+    // Without copies it can be looked at.
+    drop(Store::open(&folders.folder("restored"), small()).unwrap());
+    let asked = || StoreOptions { copies_url: folders.url(), take_over: true, ..small() };
+    let taken = Store::open(&folders.folder("restored"), asked()).unwrap();
+    assert_eq!(all(&taken, "s").await.len(), 300);
+    put_catalog(&taken).unwrap();
+    let checked = live.copies.as_ref().unwrap().0.check_epoch();
+    assert!(matches!(checked, Err(StoreError::Replaced { .. })), "{checked:?}");
+    drop((live, taken));
+    // The word counts once: it does not take them back from the next one.
+    drop(folders.open("restored").unwrap());
+    folders.recover("new");
+    drop(folders.open("new").unwrap());
+    assert!(matches!(Store::open(&folders.folder("restored"), asked()), Err(StoreError::Replaced { .. })));
+    assert!(matches!(Store::open(&folders.folder("data"), asked()), Err(StoreError::Replaced { .. })));
+}
+
+#[tokio::test]
+async fn a_store_that_is_closed_has_its_events_in_the_copies() {
+    let folders = Folders::new();
+    let options = StoreOptions { copies_url: folders.url(), manual_flush: false, ..small() };
+    let patient = || StoreOptions { flush_interval: std::time::Duration::from_hours(1), ..options.clone() };
+    let store = Store::open(&folders.folder("data"), patient()).unwrap();
+    store.create_source("s").unwrap();
+    store.ingest("s", events(0, 300)).await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    let report = folders.recover("new");
+    assert_eq!((report.rows, report.later.len(), report.first_unflushed), (300, 0, None));
+
+    // Where they cannot be put, they stay on the disk.
+    let store = Store::open(&folders.folder("new"), patient()).unwrap();
+    store.ingest("s", events(300, 300)).await.unwrap();
+    std::fs::rename(folders.folder("copies/segments"), folders.folder("hidden")).unwrap();
+    std::fs::write(folders.folder("copies/segments"), "").unwrap();
+    store.close_within(std::time::Duration::from_secs(60)).await.unwrap();
+    drop(store);
+    assert_eq!(all(&Store::open(&folders.folder("new"), small()).unwrap(), "s").await.len(), 600);
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     RecoveryReport, Store, StoreError,
     maintenance::recover::recover_with,
-    objects::{client::RequestLimits, copies::ObjectCopies},
+    objects::{client::RequestLimits, copies::ObjectCopies, ownership::Before},
 };
 
 const URL: &str = "s3://bucket/logs";
@@ -46,8 +46,8 @@ impl Lost {
         self.all.path().join(name)
     }
 
-    fn identities(&self) -> (Uuid, Uuid) {
-        (self.store.catalog.identity().unwrap(), self.store.catalog.writer().unwrap())
+    fn identities(&self) -> (Uuid, Uuid, Before) {
+        (self.store.catalog.identity().unwrap(), self.store.catalog.writer().unwrap(), Before::Own)
     }
 
     fn copies(&self) -> Result<ObjectCopies, StoreError> {
@@ -247,4 +247,26 @@ async fn wrong_bytes_on_the_way_are_fetched_again_and_an_old_list_is_an_earlier_
             assert_eq!(rows, before, "{name}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_put_that_hangs_is_told_before_it_fails() {
+    let lost = Lost::new().await;
+    let copies = Arc::new(lost.copies().unwrap());
+    assert!(!copies.is_failing());
+    // It is stopped as soon as it was told.
+    lost.server.faults(|request| (request.method == "PUT").then_some(Fault::Slow(Duration::from_secs(30))));
+    let path = lost.folder("file");
+    std::fs::write(&path, "segment").unwrap();
+    let putting = {
+        let (copies, path) = (Arc::clone(&copies), path.clone());
+        std::thread::spawn(move || copies.put(Uuid::new_v4(), Uuid::new_v4(), &path, 7))
+    };
+    while !copies.is_failing() {
+        assert!(!putting.is_finished(), "it ended, and was not told");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    copies.stop();
+    assert!(matches!(putting.join().unwrap(), Err(StoreError::Closed)));
+    assert!(!copies.is_failing());
 }

@@ -1,11 +1,18 @@
 //! What is too old or too much goes; what is read stays until it was read.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use serde_json::json;
 
 use super::{all, frame, manual, open};
-use crate::{Dropped, Retention, Store, StoreOptions};
+use crate::{
+    Dropped, Retention, RetentionWord, Store, StoreOptions,
+    clock::{ClockState, DAY},
+};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -123,4 +130,123 @@ async fn the_background_applies_the_server_s_default() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("nothing was dropped in half a minute");
+}
+
+const YEAR: i64 = 365 * DAY;
+
+/// Moves what the catalog knows of time back, as if the wall clock had jumped ahead before the start.
+fn jump(dir: &Path, by: i64) {
+    let store = Store::open(dir, manual()).unwrap();
+    let ClockState { age, wall } = store.clock.state();
+    let kept = serde_json::to_string(&ClockState { age: age - by, wall: wall - by }).unwrap();
+    store.catalog().set_meta("age_clock", &kept).unwrap();
+    store.catalog().lock().execute("UPDATE segments SET created_at = created_at - ?1", [by]).unwrap();
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_ahead_drops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    segments(&store, "s", &["a", "b", "c"]).await;
+    // While the store is open.
+    store.clock.moved.store(YEAR, Ordering::Relaxed);
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    assert!(store.stats().clock_ahead_seconds >= (YEAR / 1_000_000).unsigned_abs() - 3600);
+    // What comes in meanwhile is as old as the rest when the clock is right again.
+    segments(&store, "s", &["d"]).await;
+    store.clock.moved.store(0, Ordering::Relaxed);
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    assert_eq!((store.stats().clock_ahead_seconds, all(&store, "s").await.len()), (0, 4));
+    drop(store);
+
+    // Before a start, and what the operator says of it.
+    jump(dir.path(), YEAR);
+    let store = open(&dir);
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    assert!(
+        store.stats().clock_ahead_seconds > 0 && store.catalog().retention_state().unwrap().clock_ahead_seconds > 0
+    );
+    // The time that really passes counts.
+    store.clock.pass(89 * DAY);
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    store.catalog().say_of_retention(RetentionWord::ClockIsRight { time_has_passed: false }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    assert_eq!((store.stats().clock_ahead_seconds, all(&store, "s").await.len()), (0, 4));
+    drop(store);
+    // It is kept.
+    let store = open(&dir);
+    assert_eq!((store.stats().clock_ahead_seconds, store.apply_retention().await.unwrap()), (0, Dropped::default()));
+    store.clock.pass(2 * DAY);
+    assert_eq!(store.apply_retention().await.unwrap().rows, 2);
+    drop(store);
+    jump(dir.path(), YEAR);
+    let store = open(&dir);
+    store.catalog().say_of_retention(RetentionWord::ClockIsRight { time_has_passed: true }).unwrap();
+    store.catalog().free_retention().unwrap();
+    assert_eq!(store.apply_retention().await.unwrap().rows, 2);
+}
+
+#[tokio::test]
+async fn what_came_while_the_clock_was_dead_is_kept_when_it_is_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let dead = 946_684_800_000_000 - crate::clock::now_micros();
+    store.clock.moved.store(dead, Ordering::Relaxed);
+    segments(&store, "s", &["a", "b"]).await;
+    store.clock.moved.store(0, Ordering::Relaxed);
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    assert_eq!((store.stats().clock_ahead_seconds, all(&store, "s").await.len()), (0, 2));
+    drop(store);
+    // The whole folder is from then.
+    jump(dir.path(), -dead);
+    let store = open(&dir);
+    segments(&store, "s", &["c"]).await;
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    store.catalog().say_of_retention(RetentionWord::ClockIsRight { time_has_passed: false }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    assert_eq!(all(&store, "s").await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_folder_without_an_age_clock_goes_by_its_newest_segment() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    segments(&store, "s", &["a", "b"]).await;
+    drop(store);
+    jump(dir.path(), YEAR);
+    let store = Store::open(dir.path(), manual()).unwrap();
+    let sql = "DELETE FROM meta WHERE key = 'age_clock'; UPDATE sqlite_sequence SET seq = 5";
+    store.catalog().lock().execute_batch(sql).unwrap();
+    drop(store);
+    let store = open(&dir);
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    assert!(store.stats().clock_ahead_seconds > 0);
+}
+
+#[tokio::test]
+async fn no_more_than_half_of_a_source_goes_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    segments(&store, "s", &["a", "b", "c", "d", "e"]).await;
+    store.clock.pass(91 * DAY);
+    assert_eq!(store.apply_retention().await.unwrap().rows, 2);
+    assert_eq!(store.apply_retention().await.unwrap().rows, 0);
+    assert_eq!((store.stats().expired_rows_waiting, store.catalog().retention_state().unwrap().waiting.len()), (3, 1));
+    drop(store);
+    let store = open(&dir);
+    assert_eq!(store.apply_retention().await.unwrap().rows, 0, "a start begins nothing anew");
+    store.clock.pass(DAY);
+    assert_eq!(store.apply_retention().await.unwrap().rows, 1);
+    store.catalog().free_retention().unwrap();
+    assert_eq!(store.apply_retention().await.unwrap().rows, 2);
+    assert_eq!(store.stats().expired_rows_waiting, 0);
+    // Who sets the retention of a source means it.
+    segments(&store, "s", &["f", "g", "h"]).await;
+    store.clock.pass(3 * HOUR.as_micros() as i64);
+    store.set_retention(id, Retention { max_age: Some(2 * HOUR), max_bytes: None }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap().rows, 3);
 }

@@ -6,10 +6,12 @@
 //! [`writer`] is the handle by which callers reach the writer thread; it bounds the bytes that wait.
 //! [`writer_thread`] owns the connection, groups calls into transactions and handles failed writes; [`checkpointer`] moves
 //! the log into the database beside it. [`call`] is a call that waits. [`rows`] reads and writes rows of the table, [`idempotency`] stores the keys of requests that
-//! may be repeated, [`numbering`] lets no number of a call be given twice.
+//! may be repeated, [`numbering`] lets no number of a call be given twice, [`acknowledged`] notes the
+//! last one beside the catalog.
 //!
 //! Uses: `catalog`, `data_folder`, `source`, `metrics`.
 
+pub(crate) mod acknowledged;
 pub(crate) mod call;
 pub(crate) mod checkpointer;
 #[cfg(test)]

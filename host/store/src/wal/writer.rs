@@ -8,6 +8,7 @@ use std::{
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{Semaphore, oneshot};
+use uuid::Uuid;
 
 use crate::{
     data_folder::disk_failure,
@@ -19,6 +20,7 @@ use crate::{
     options::StoreOptions,
     source::Source,
     wal::{
+        acknowledged::Acknowledged,
         call::{PendingCall, StoredCall, WriteFailure},
         checkpointer::{self, Checkpointer},
         idempotency::KeyedRequest,
@@ -51,7 +53,7 @@ impl Writer {
     pub(crate) fn start(
         conn: Connection,
         of_checkpoints: Connection,
-        data: PathBuf,
+        (data, catalog): (PathBuf, Uuid),
         options: &StoreOptions,
         committed: impl Fn() + Send + 'static,
     ) -> Result<Writer> {
@@ -65,6 +67,9 @@ impl Writer {
             conn.pragma_update(None, "wal_autocheckpoint", 0)?;
         }
         let room_size = (options.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        let acknowledged = Acknowledged::open(&data, catalog)
+            .inspect_err(|error| tracing::warn!(%error, "the last call is not noted"))
+            .ok();
         let run = WriterThread {
             conn,
             receiver,
@@ -75,6 +80,7 @@ impl Writer {
             data,
             full: false,
             last,
+            acknowledged,
             named: 0,
             pages: 0,
             checkpointer: Checkpointer::start(of_checkpoints)?,

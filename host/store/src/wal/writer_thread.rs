@@ -32,6 +32,7 @@ use crate::{
     memory::batch_builder::RawCall,
     metrics::counters::Counters,
     wal::{
+        acknowledged::Acknowledged,
         call::{PendingCall, StoredCall, WriteFailure},
         checkpointer::{self, Checkpointer, checkpoint},
         rows::{self, InsertOutcome, WalRecord},
@@ -80,6 +81,8 @@ pub(crate) struct WriterThread {
     pub(crate) full: bool,
     /// The highest `seq` that was acknowledged.
     pub(crate) last: i64,
+    /// Where that is noted; `None` where it cannot be.
+    pub(crate) acknowledged: Option<Acknowledged>,
     /// Keys of requests that were stored.
     pub(crate) named: u64,
     /// Estimate of the pages that were written to the log since the last checkpoint.
@@ -293,6 +296,9 @@ impl WriterThread {
                 InsertOutcome::Repeated(_) => Err(StoreError::KeyReused),
             };
             replies.push((reply, told, room));
+        }
+        if let Some(noted) = self.acknowledged.as_ref().filter(|_| rows > 0) {
+            noted.note(self.last);
         }
         // Counted before the answers, so that a caller who has an answer finds it in the numbers.
         self.counters.committed(rows, bytes, began.elapsed());

@@ -134,7 +134,7 @@ impl Recovery {
         let mut attempt = self.attempt()?;
         let writer = attempt.writer;
         if attempt.has_epoch
-            && copies.run(|client| async move { ownership::last_writer(&client).await })? != Some(writer)
+            && copies.run(|client| async move { ownership::last_writer(&client).await })? != Some(Some(writer))
         {
             return Err(self.refused(
                 "another server was recovered from these copies after this attempt began: empty the folder, and begin again if \
