@@ -189,7 +189,7 @@ async fn a_request_that_is_sent_again_is_stored_again_only_if_it_is_lost() {
     let send = async |store: &Store, number: u8| {
         let mut intake = store.intake(5, tidegate_model::Audience::All);
         intake.add(json!({"id": format!("{number}")}));
-        let key = crate::RequestKey { name: [number; 32], body: [number; 32] };
+        let key = crate::RequestKey { sender: [0; 8], name: [number; 24], body: [number; 32] };
         store.ingest_once("s", intake, Some(key)).await.unwrap();
     };
     send(&store, 1).await;

@@ -81,7 +81,7 @@ pub(crate) struct WriterThread {
     /// The highest `seq` that was acknowledged.
     pub(crate) last: i64,
     /// Keys of requests that were stored.
-    pub(crate) named: u64,
+    pub(crate) kept: u64,
     /// Estimate of the pages that were written to the log since the last checkpoint.
     pub(crate) pages: usize,
     pub(crate) checkpointer: Checkpointer,
@@ -278,7 +278,7 @@ impl WriterThread {
         let (mut rows, mut bytes) = (0, 0);
         let mut replies = Vec::with_capacity(group.len());
         for (pending, written) in group.into_iter().zip(written) {
-            let PendingCall { source, rows: own, body, columns, reply, once: _, room } = pending;
+            let PendingCall { source, rows: own, body, columns, reply, once: _, named, room } = pending;
             let told = match written {
                 InsertOutcome::New(seq) => {
                     rows += own;
@@ -292,11 +292,11 @@ impl WriterThread {
                 }
                 InsertOutcome::Repeated(_) => Err(StoreError::KeyReused),
             };
-            replies.push((reply, told, room));
+            replies.push((reply, told, (room, named)));
         }
         // Counted before the answers, so that a caller who has an answer finds it in the numbers.
         self.counters.committed(rows, bytes, began.elapsed());
-        for (reply, told, _room) in replies {
+        for (reply, told, _held) in replies {
             // The caller may be gone; its events are stored all the same.
             let _ = reply.send(told);
         }
@@ -308,8 +308,9 @@ impl WriterThread {
             rows: pending.rows,
             body: &pending.body,
             once: pending.once.as_ref(),
+            named: pending.named.as_ref(),
         });
-        let written = rows::append(&mut self.conn, calls, &mut self.named);
+        let written = rows::append(&mut self.conn, calls, &mut self.kept);
         #[cfg(test)]
         let written = Faults::take(&self.faults.appends, written);
         self.pages += group.iter().map(|pending| pending.body.len() / PAGE_BYTES + 1).sum::<usize>() + LEAST_PAGES;
