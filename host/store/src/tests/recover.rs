@@ -208,6 +208,29 @@ async fn a_request_that_is_sent_again_is_stored_again_only_if_it_is_lost() {
 }
 
 #[tokio::test]
+async fn a_copy_has_the_newest_keys_of_each_sender() {
+    let folders = Folders::new();
+    let store = folders.open("data").unwrap();
+    store.create_source("s").unwrap();
+    for (sender, count, time) in [("sender-a", 1_500, 2), ("sender-b", 3, 1)] {
+        let sql = format!(
+            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+             INSERT INTO ingest_keys SELECT 1, CAST('{sender}' || i AS BLOB), x'00', -i, 1, 0, {time} FROM n"
+        );
+        store.catalog().lock().execute_batch(&sql).unwrap();
+    }
+    put_catalog(&store).unwrap();
+    drop(store);
+    folders.recover("new");
+    let store = folders.open("new").unwrap();
+    let of = |sender: &str| {
+        let sql = format!("SELECT count(*) FROM ingest_keys WHERE substr(name, 1, 8) = CAST('{sender}' AS BLOB)");
+        store.catalog().lock().query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!((of("sender-a"), of("sender-b")), (1_000, 3));
+}
+
+#[tokio::test]
 async fn what_is_damaged_or_missing_is_told_and_the_rest_is_served() {
     let folders = Folders::new();
     let store = folders.open("data").unwrap();

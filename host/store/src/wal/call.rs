@@ -16,8 +16,8 @@ pub(crate) struct PendingCall {
     pub(crate) rows: usize,
     pub(crate) body: Vec<u8>,
     pub(crate) columns: Option<MadeColumns>,
-    pub(crate) once: Option<KeyedRequest>,
-    pub(crate) named: Option<NamedEvents>,
+    pub(crate) once: Option<Box<KeyedRequest>>,
+    pub(crate) named: Option<Box<NamedEvents>>,
     pub(crate) reply: oneshot::Sender<Result<StoredCall>>,
     /// Held until the answer. These permits bound the queue.
     pub(crate) room: OwnedSemaphorePermit,

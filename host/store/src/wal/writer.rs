@@ -115,6 +115,7 @@ impl Writer {
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
         let _turn = handover::writer_turn();
         let (reply, answer) = oneshot::channel();
+        let (once, named) = (once.map(Box::new), named.map(Box::new));
         let pending = PendingCall { source, rows, body, columns, once, named, reply, room };
         self.queue.send(WriterMessage::Ingest(pending)).map_err(|_| StoreError::Closed)?;
         answer.await.unwrap_or(Err(StoreError::Closed))

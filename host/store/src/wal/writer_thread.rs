@@ -307,8 +307,8 @@ impl WriterThread {
             source: pending.source.key,
             rows: pending.rows,
             body: &pending.body,
-            once: pending.once.as_ref(),
-            named: pending.named.as_ref(),
+            once: pending.once.as_deref(),
+            named: pending.named.as_deref(),
         });
         let written = rows::append(&mut self.conn, calls, &mut self.kept);
         #[cfg(test)]
