@@ -108,8 +108,12 @@ fn is_reader_gone(error: &(dyn Error + 'static)) -> bool {
 
 fn main() -> ExitCode {
     allocator::configure();
-    end_with_reader();
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // A server goes on without a reader of its log.
+    if !matches!(command, Command::Serve(_) | Command::Worker(_)) {
+        end_with_reader();
+    }
+    let done = match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Worker(arguments) => worker::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -123,7 +123,7 @@ fn an_index_of_splunk_that_is_no_source_goes_to_the_default() {
     assert_eq!(send("?index=main", &json!({"event": {"message": {"user": {"id": 7}}, "severity": "info"}})), 200);
     assert_eq!(send("?index=", &json!({"event": {"line": "from docker", "tag": "t"}})), 200);
     assert_eq!(send("?index=postgres.logs", &json!({"time": 1_763_633_702, "event": {"a": 1}})), 200);
-    let found = rows(&server, "event_message, message.user.id as user, severity, a");
+    let found = rows(&server, "event_message, message[0].user[0].id as user, severity, a");
     let row = |message: &str, user: Value, severity: Value, a: Value| json!({"event_message": message, "user": user, "severity": severity, "a": a});
     let expected = [
         row("from docker", Value::Null, Value::Null, Value::Null),
