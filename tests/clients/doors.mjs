@@ -1,4 +1,4 @@
-// Senders of other services, for Node.js: winston-loki, pino-loki, @elastic/elasticsearch.
+// Senders of other services, for Node.js: winston-loki, pino-loki, @elastic/elasticsearch, winston-elasticsearch.
 //
 // Each sends 500 events in the first run and 500 in the second, between which the server is restarted. After the second
 // run all of them must be there once.
@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { Client } from "@elastic/elasticsearch";
 import pino from "pino";
 import winston from "winston";
+import { ElasticsearchTransport } from "winston-elasticsearch";
 import LokiTransport from "winston-loki";
 import { ingestToken, rows, rowsOnceThere, url } from "./service.mjs";
 
@@ -89,4 +90,38 @@ for (const json of [false, true]) {
   assert.deepEqual([told.successful, told.failed, lost.length], [500, 0, 0]);
   await allThere("elasticsearch-js", "timestamp, m.serial as serial", { timestamp: 1763633702123456, serial: numbers[7] });
   await client.close();
+}
+
+{
+  // Each document alone, under an id: the second time nothing is stored.
+  const client = new Client({ node: url, auth: { username: "anybody", password: ingestToken } });
+  const project = "elasticsearch-js-index";
+  for (let time = 0; time < 2; time += 1) {
+    const sent = numbers.map((number) => {
+      const document = { message: `event ${number}`, project, metadata: { serial: number } };
+      return client.index({ index: source, id: `${project}-${number}`, document });
+    });
+    for (const told of await Promise.all(sent)) assert.equal(told.result, "created");
+  }
+  await allThere(project, "m.serial as serial", { serial: numbers[7] });
+  await client.close();
+}
+
+{
+  // It keeps a note of its own beside each action.
+  const failures = [];
+  const project = "winston-elasticsearch";
+  const transport = new ElasticsearchTransport({
+    index: source,
+    clientOpts: { node: url, auth: { username: "anybody", password: ingestToken } },
+    flushInterval: 200,
+    transformer: ({ message, level }) => ({ message, project, metadata: { level } }),
+  });
+  transport.on("error", (error) => failures.push(error));
+  const logger = winston.createLogger({ transports: [transport] });
+  for (const number of numbers) logger.info(`event ${number}`);
+  await allThere(project, "m.level as level", { level: "info" });
+  assert.deepEqual(failures, []);
+  await transport.flush();
+  logger.close();
 }

@@ -25,7 +25,9 @@ mod tail;
 mod token;
 mod worker;
 
-use std::process::ExitCode;
+use std::error::Error;
+use std::process::{ExitCode, exit};
+use std::{io, panic};
 
 use clap::{Parser, Subcommand};
 
@@ -87,9 +89,34 @@ enum Command {
     Redact,
 }
 
+/// The exit code of a command whose reader is gone, as the shell has it for other programs: 128 and the number of SIGPIPE.
+const READER_GONE: i32 = 141;
+
+/// Ends the process without a word where the reader of its output is gone (`tidegate check F | head -1`). Printing panics then.
+fn end_with_reader() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        if text.starts_with("failed printing to std") && text.contains("Broken pipe") {
+            exit(READER_GONE);
+        }
+        usual(panic);
+    }));
+}
+
+/// Whether an error comes of a reader of the output that is gone.
+fn is_reader_gone(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
 fn main() -> ExitCode {
     allocator::configure();
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // A server goes on without a reader of its log.
+    if !matches!(command, Command::Serve(_) | Command::Worker(_)) {
+        end_with_reader();
+    }
+    let done = match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Worker(arguments) => worker::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
@@ -114,6 +141,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_reader_gone(&*error) => exit(READER_GONE),
         Err(error) => {
             // The error may quote a component or a server, so control characters are removed.
             eprintln!("tidegate: {}", client::plain(&error.to_string(), 100_000));

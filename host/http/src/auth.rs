@@ -15,6 +15,7 @@ use tidegate_service::Service;
 use tidegate_service::tokens::Access;
 
 use crate::app::App;
+use crate::failure::TOKEN;
 use crate::notes::note_caller;
 
 /// The access of the request's token, which is in `Authorization: Bearer` or else in `X-API-KEY`: a token of this service or
@@ -45,7 +46,7 @@ pub(crate) fn authenticate_stored(service: &Service, token: &str) -> Result<Arc<
 }
 
 fn unknown() -> Failure {
-    Failure::new(Code::Unauthorized, "the access token is unknown, revoked or expired")
+    Failure::new(Code::Unauthorized, "the access token is unknown, revoked or expired").about(TOKEN)
 }
 
 /// The token in the headers that all routes take it in.

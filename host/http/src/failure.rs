@@ -6,6 +6,9 @@ use axum::response::{IntoResponse, Response};
 use tidegate_model::{Code, Failure};
 use tidegate_service::failures::{document, text};
 
+/// What a refusal is about that is about a token which was shown and is not taken.
+pub(crate) const TOKEN: &str = "access token";
+
 /// A failure, as handlers return it.
 #[derive(Debug)]
 pub(crate) struct Refusal(pub(crate) Failure);
@@ -29,7 +32,10 @@ impl IntoResponse for Refusal {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if failure.code == Code::Unauthorized {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // RFC 6750: a request that showed no token is told no more than that one is needed.
+            let challenge =
+                if failure.location.as_deref() == Some(TOKEN) { "Bearer error=\"invalid_token\"" } else { "Bearer" };
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         if failure.code == Code::InvalidToken {
             // RFC 6750. The message is ours: it has no sign that would have to be escaped.

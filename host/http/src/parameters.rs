@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure, json_fault};
 use tidegate_service::answer::TenantMemory;
-use tidegate_service::execution::{ParameterCollector, SentParameters, texts};
+use tidegate_service::execution::{ParameterCollector, SentParameters};
 
 use crate::request_body::RequestBody;
 
@@ -36,7 +36,7 @@ impl QueryBody {
         body: Body,
         memory: &TenantMemory,
     ) -> Result<Self, Failure> {
-        let body = RequestBody::read(body, MAX_BODY, memory, "the body").await?;
+        let body = RequestBody::read(headers, body, MAX_BODY, memory, "the body").await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let form = kind.starts_with("application/x-www-form-urlencoded");
         Ok(Self { method: method.clone(), uri: uri.clone(), form, body })
@@ -88,7 +88,8 @@ impl QueryBody {
             taken = take(&mut object);
             // A GET may carry its ad-hoc query in a body, and nothing else.
             let keep = |name: &str| self.method != Method::GET || matches!(name, "sql" | "lql");
-            pairs.extend(texts(object)?.into_iter().filter(|(name, _)| keep(name)))?;
+            object.retain(|name, _| keep(name));
+            pairs.extend_object(object)?;
         }
         Ok((pairs.finish(), taken))
     }
@@ -147,7 +148,9 @@ mod tests {
         assert!(read(Method::GET, "/x?a=1&a=1", json, "").await.is_ok());
         assert!(read(Method::GET, "/x?a=1&a=2", json, "").await.unwrap_err().message.contains("'a'"));
         assert_eq!(read(Method::POST, "/x", json, "{").await.unwrap_err().code, Code::InvalidBody);
-        assert!(read(Method::POST, "/x", json, r#"{"a": [1]}"#).await.unwrap_err().message.contains("'a'"));
+        let records = read(Method::POST, "/x", json, r#"{"a": [1], "b": {"c": "d"}, "e": 1}"#).await.unwrap();
+        assert_eq!(records.records, ["a", "b"]);
+        assert!(records.values.contains(&("b".to_owned(), r#"{"c":"d"}"#.to_owned())), "{records:?}");
     }
 
     #[tokio::test]

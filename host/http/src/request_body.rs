@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 
 use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use tidegate_model::{Code, Failure};
 use tidegate_service::answer::{Reservation, TenantMemory};
@@ -31,9 +32,22 @@ impl RequestBody {
     /// Reads a body of at most `limit` bytes. `what` names it in the error of a longer one.
     ///
     /// # Errors
+    /// [`Code::UnsupportedMediaType`] for one that is compressed;
     /// [`Code::TooLarge`]; [`Code::InvalidBody`] if it breaks off; [`Code::TooManyRequests`] or [`Code::Overloaded`] if
     /// there is no memory for it.
-    pub(crate) async fn read(mut body: Body, limit: usize, memory: &TenantMemory, what: &str) -> Result<Self, Failure> {
+    pub(crate) async fn read(
+        headers: &HeaderMap,
+        mut body: Body,
+        limit: usize,
+        memory: &TenantMemory,
+        what: &str,
+    ) -> Result<Self, Failure> {
+        let encoding = headers.get_all(header::CONTENT_ENCODING).iter().map(|value| value.as_bytes().trim_ascii());
+        if let Some(other) = encoding.into_iter().find(|one| !one.is_empty() && !one.eq_ignore_ascii_case(b"identity"))
+        {
+            let message = format!("{what} is sent without Content-Encoding here, not as {}", other.escape_ascii());
+            return Err(Failure::new(Code::UnsupportedMediaType, message).about("content-encoding"));
+        }
         let too_large = || Failure::new(Code::TooLarge, format!("{what} is larger than {limit} bytes"));
         let declared = body.size_hint();
         if declared.lower() > tidegate_model::number(limit) {
@@ -90,7 +104,7 @@ mod tests {
     }
 
     async fn code(memory: &AnswerMemory, body: Body) -> Result<usize, Code> {
-        let read = RequestBody::read(body, LIMIT, &memory.of(TENANT), "the body").await;
+        let read = RequestBody::read(&HeaderMap::new(), body, LIMIT, &memory.of(TENANT), "the body").await;
         read.map(|read| read.bytes.len()).map_err(|failure| failure.code)
     }
 
@@ -107,13 +121,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_compressed_body_is_refused_before_it_is_read() {
+        let memory = memory(1 << 20).of(TENANT);
+        let read = async |encoding: &'static str| {
+            let headers = HeaderMap::from_iter([(header::CONTENT_ENCODING, encoding.parse().unwrap())]);
+            RequestBody::read(&headers, Body::empty(), LIMIT, &memory, "the body")
+                .await
+                .map(drop)
+                .map_err(|failure| failure.code)
+        };
+        assert_eq!((read("identity").await, read("").await), (Ok(()), Ok(())));
+        assert_eq!(
+            (read("gzip").await, read("br").await),
+            (Err(Code::UnsupportedMediaType), Err(Code::UnsupportedMediaType))
+        );
+    }
+
+    #[tokio::test]
     async fn what_has_arrived_counts_for_its_token() {
         let memory = memory(4 * LIMIT);
         let waiting = |memory: &AnswerMemory| {
             let memory = memory.of(TENANT);
             let first = stream::iter([Ok::<_, io::Error>(Bytes::from(vec![b'x'; LIMIT]))]);
             let body = Body::from_stream(futures::StreamExt::chain(first, stream::pending()));
-            tokio::spawn(async move { RequestBody::read(body, LIMIT, &memory, "the body").await.map(drop) })
+            tokio::spawn(async move {
+                RequestBody::read(&HeaderMap::new(), body, LIMIT, &memory, "the body").await.map(drop)
+            })
         };
         let slow = [waiting(&memory), waiting(&memory)];
         while memory.used() < 2 * LIMIT {
@@ -121,7 +154,7 @@ mod tests {
         }
         assert_eq!(code(&memory, chunks(&[100], None)).await, Err(Code::TooManyRequests));
         let other = memory.of(Tenant::Token([2; 32]));
-        let read = RequestBody::read(chunks(&[100], None), LIMIT, &other, "the body").await.unwrap();
+        let read = RequestBody::read(&HeaderMap::new(), chunks(&[100], None), LIMIT, &other, "the body").await.unwrap();
         assert_eq!(memory.used(), 2 * LIMIT + 100);
         drop(read);
         slow.iter().for_each(tokio::task::JoinHandle::abort);

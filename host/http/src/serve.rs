@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, HOST};
 use axum::http::{HeaderValue, Version};
+use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tidegate_model::{Code, Failure};
 use tidegate_service::options::ServerOptions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,6 +32,7 @@ use crate::connection::{
     ActiveRequest, AddressLimits, AnonymousConnection, ConnectionClock, Peer, Side, TimedBody, TimedStream, Timeouts,
     Verdict,
 };
+use crate::failure::Refusal;
 use crate::ingest::Syslog;
 use crate::metrics::OpenConnection;
 use crate::startup::{Startup, crowded, leaving, overfull};
@@ -249,6 +252,19 @@ impl Connections {
     }
 }
 
+/// The refusal of a request without a host, or with two: what stands between might take another one than we do (RFC 9112).
+fn refused_host(request: &axum::extract::Request) -> Option<Response> {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    let least = usize::from(request.version() == Version::HTTP_11);
+    if (least..=1).contains(&hosts) {
+        return None;
+    }
+    let message = "a request has one Host header, and no second";
+    let mut response = Refusal::from(Failure::new(Code::InvalidParameter, message).about("host")).into_response();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    Some(response)
+}
+
 /// One connection.
 struct Connection {
     startup: Arc<Startup>,
@@ -311,6 +327,9 @@ impl Connection {
             }
             let (version, stop_seen) = (request.version(), stop_seen.clone());
             async move {
+                if let Some(refused) = refused_host(&request) {
+                    return Ok(refused.map(|body| TimedBody::new(body, running)));
+                }
                 let Ok(mut response) = router.oneshot(request).await;
                 // Without this header, a client would send its next request on the closing connection.
                 if *stop_seen.borrow() && version < Version::HTTP_2 {

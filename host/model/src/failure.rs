@@ -39,8 +39,10 @@ pub enum Code {
     Forbidden,
     /// No such endpoint, source or route.
     NotFound,
-    /// The name is taken, or the key of a request was used for another one.
+    /// The name is taken.
     Conflict,
+    /// The key of a request was used for another one.
+    KeyReused,
     /// The method does not exist on this route.
     MethodNotAllowed,
     /// The request is larger than allowed.
@@ -93,6 +95,7 @@ impl Code {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
+            Self::KeyReused => "key_reused",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::TooLarge => "too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
@@ -131,7 +134,7 @@ impl Code {
             Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
-            Self::Refused | Self::LimitExceeded => 422,
+            Self::KeyReused | Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
             Self::Internal | Self::ComponentFailed | Self::DataDamaged | Self::UnknownStatement => 500,
             Self::Overloaded | Self::DataUnavailable | Self::Unconfirmed | Self::IssuerUnavailable => 503,

@@ -106,6 +106,9 @@ impl Parameter {
     fn typed(&self, text: &str) -> Result<Value, Failure> {
         let wrong = |what: &str| self.refuse(format!("has the value '{}', which is no {what}", shorten(text)));
         match self.kind {
+            Kind::Json if !text.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() => {
+                Err(wrong("JSON"))
+            }
             Kind::Text | Kind::Json => Ok(Value::Text(text.to_owned())),
             Kind::Bytes => Ok(Value::Bytes(text.as_bytes().to_vec())),
             Kind::Boolean => text.parse().map(Value::Boolean).map_err(|_| wrong("boolean (true, false)")),

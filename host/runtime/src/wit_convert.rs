@@ -87,6 +87,7 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         | Code::Refused
         | Code::NotFound
         | Code::Conflict
+        | Code::KeyReused
         | Code::MethodNotAllowed
         | Code::TooLarge
         | Code::SlowRequest

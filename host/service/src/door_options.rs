@@ -33,4 +33,6 @@ pub struct DoorOptions {
     pub datadog_source: String,
     /// `/logs/firehose`.
     pub firehose_source: String,
+    /// `/v1/datasets/NAME/ingest`. It also takes events of datasets that are no source.
+    pub axiom_source: String,
 }

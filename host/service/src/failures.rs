@@ -88,7 +88,7 @@ pub fn of_store(error: StoreError) -> Failure {
             )
         }
         StoreError::KeyReused => Failure::new(
-            Code::Conflict,
+            Code::KeyReused,
             "the Idempotency-Key was used for another body; nothing of the request was stored, give each request a key \
              of its own",
         )

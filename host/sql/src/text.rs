@@ -22,6 +22,7 @@ use crate::fail::{Result, fail, place_of};
 use dialect::TidegateDialect;
 pub(crate) use foreign::foreign_operator;
 pub(crate) use literal::unescape_bytes;
+pub(crate) use names::written;
 
 /// The stack on which a text is read, in bytes, and how much of it must be there.
 const STACK: usize = 64 << 20;

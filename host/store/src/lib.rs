@@ -72,6 +72,7 @@ pub use catalog::{
     NewVersion, RetentionState, RetentionWord, RunOutcome, TokenRecord, is_due as is_alert_due,
 };
 pub use error::StoreError;
+pub use ingest::request_key::RequestKey;
 pub use ingest::{
     event_time::micros as event_time,
     intake::{Ingested, Intake, Mark, RefusedEvent},
@@ -109,4 +110,3 @@ pub use source::{
 };
 pub use source_info::{Retention, SourceInfo};
 pub use store::{AudienceTable, Store, describe::SourceDescription, fill_rates::FillRates};
-pub use wal::idempotency::RequestKey;

@@ -83,11 +83,15 @@ fn doors() -> Vec<(&'static str, &'static str, Vec<u8>, u16)> {
         ("/postgres.logs/_bulk", json, bulk.clone(), 200),
         ("/elasticsearch/_bulk", "application/vnd.elasticsearch+x-ndjson; compatible-with=9", bulk.clone(), 200),
         ("/elasticsearch/postgres.logs/_bulk", json, bulk, 200),
+        ("/postgres.logs/_doc", json, record.clone(), 201),
+        ("/postgres.logs/_doc/1", json, record.clone(), 201),
+        ("/elasticsearch/postgres.logs/_create/2", json, record.clone(), 201),
         ("/services/collector", json, b"{\"event\": \"m\"}".to_vec(), 200),
         ("/services/collector/event", json, b"{\"event\": \"m\"}".to_vec(), 200),
         ("/services/collector/event/1.0", json, b"{\"event\": \"m\"}".to_vec(), 200),
         ("/services/collector/raw", "text/plain", b"m\n".to_vec(), 200),
         ("/api/v2/logs", json, record, 202),
+        ("/v1/datasets/postgres.logs/ingest", json, b"[{\"message\": \"m\"}]".to_vec(), 200),
         ("/logs/firehose", json, firehose.clone(), 200),
         ("/api/logs/firehose", json, firehose, 200),
     ] {
@@ -144,6 +148,86 @@ fn half_of_a_character_costs_no_event() {
     assert_eq!((found.len(), found.iter().all(|message| message == "m\u{fffd}")), (sent, true), "{found:?}");
 }
 
+/// A body with a good event, one that cannot be stored, and another good one; of the doors that take several.
+fn mixed(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
+    let long = "x".repeat(1 << 20);
+    if path.ends_with("/firehose") {
+        return firehose(&["m", &long, "m"]);
+    }
+    if path.ends_with("/logplex") {
+        return [frame("m"), frame(&long), frame("m")].concat().into_bytes();
+    }
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_start_matches('[').trim_end_matches(']');
+    let (good, bad) = (text.trim_end(), text.trim_end().replace("\"m\"", &format!("\"{long}\"")));
+    match path {
+        _ if kind == "text/plain" => format!("m\n{long}\nm\n").into_bytes(),
+        _ if path.ends_with("/push") => {
+            let values = json!([["1763633702123456789", "m"], ["soon", "m"], ["1763633702123456789", "m"]]);
+            json!({"streams": [{"stream": {"job": "a"}, "values": values}]}).to_string().into_bytes()
+        }
+        _ if path.contains("/_bulk") || path.contains("/services/") => format!("{good}\n{bad}\n{good}\n").into_bytes(),
+        _ => format!("[{good},{bad},{good}]").into_bytes(),
+    }
+}
+
+/// Senders repeat a request that has failed. So one of which something is stored has not.
+#[test]
+fn a_refused_event_among_good_ones_is_told_in_a_success() {
+    let server = Server::start();
+    let mut sent = 0;
+    let logs = ("/api/logs", "application/json", b"{\"message\": \"m\"}".to_vec(), 200);
+    for (path, kind, body, _) in doors().into_iter().chain([logs]) {
+        let refused = || {
+            let metrics = server.fetch("GET", "/metrics", &[("x-api-key", PRIVATE)], b"");
+            let counts = metrics.text().lines().filter(|line| line.starts_with("tidegate_door_refused_events_total"));
+            counts.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
+        };
+        let before = refused();
+        if path.contains("/_doc") || path.contains("/_create") {
+            continue;
+        }
+        let answer = post(&server, path, &[("content-type", kind)], &mixed(path, kind, &body));
+        assert!((200..300).contains(&answer.status), "{path}: {} {}", answer.status, answer.text());
+        // Firehose takes an answer with more than it knows for a failure.
+        let tells =
+            ["rejected", "refused", "\"failed\":1", "\"errors\":"].iter().any(|word| answer.text().contains(word));
+        assert!(tells || path.ends_with("/firehose"), "{path}: {}", answer.text());
+        assert!((refused() - before - 1.0).abs() < 0.1, "{path}: the refusal is not counted");
+        sent += 2;
+    }
+    assert_eq!(messages(&server).len(), sent);
+}
+
+/// Some clients send what they have only to a server that asks for it in this way.
+#[test]
+fn a_refusal_for_want_of_a_token_offers_basic_and_says_what_is_wrong_with_one() {
+    let server = Server::start();
+    for (path, kind, body, _) in doors() {
+        for (headers, bearer) in [
+            (vec![("content-type", kind)], "Bearer"),
+            (vec![("content-type", kind), ("x-api-key", "wrong")], "Bearer error=\"invalid_token\""),
+        ] {
+            let answer = server.fetch("POST", path, &headers, &body);
+            let offered: Vec<&str> = answer
+                .headers
+                .iter()
+                .filter(|(name, _)| name == "www-authenticate")
+                .map(|(_, value)| value.as_str())
+                .collect();
+            assert_eq!((answer.status, offered), (401, vec![bearer, "Basic realm=\"tidegate\""]), "{path}");
+        }
+    }
+    let asked = server.fetch("GET", "/_license", &[], b"");
+    assert_eq!((asked.status, asked.headers.iter().any(|(_, value)| value.starts_with("Basic "))), (401, true));
+    // Elsewhere a browser would ask for a password that is of no use there.
+    let query = server.fetch("GET", "/api/endpoints/query/logs.all", &[("x-api-key", "wrong")], b"");
+    assert_eq!(
+        (query.status, query.header("www-authenticate").as_deref()),
+        (401, Some("Bearer error=\"invalid_token\""))
+    );
+}
+
 #[test]
 fn every_door_refuses_what_it_must() {
     let server = Server::start();
@@ -186,10 +270,13 @@ fn the_rate_limit_is_told_as_each_protocol_tells_it() {
     let server = Server::start_set(&[("TIDEGATE_RATE_INGEST_PER_SECOND", "1"), ("TIDEGATE_RATE_BURST", "1")]);
     for (path, kind, body, _) in doors() {
         let send = || post(&server, path, &[("content-type", kind)], &body);
-        let refused = (0..3).map(|_| send()).find(|answer| answer.status >= 400).unwrap();
+        let is_refused = |answer: &Raw| answer.status >= 400 || answer.text().contains("\"status\":429");
+        let refused = (0..3).map(|_| send()).find(is_refused).unwrap();
+        // Bulk helpers read it of each document, and give up at a request that fails.
+        let status = if path.ends_with("/_bulk") { 200 } else { 429 };
         assert_eq!(
             (refused.status, refused.header("retry-after").is_some()),
-            (429, true),
+            (status, true),
             "{path}: {}",
             refused.text()
         );
@@ -297,6 +384,13 @@ fn cloudflare_and_vercel_are_told_that_the_door_is_there() {
     let drain = json!([{"id": "1", "source": "build", "message": "built", "timestamp": 1_763_633_702_123_i64, "deploymentId": "d"}]);
     let answer = post(&server, "/logs/vercel", &[("content-type", "application/json")], drain.to_string().as_bytes());
     assert_eq!((answer.status, answer.header("x-vercel-verify").as_deref()), (200, Some("code")));
+    // What asks whether the door is there is no event.
+    for (headers, body) in
+        [(vec![], "{}"), (vec![], ""), (vec![("x-vercel-verify", "code")], "{\"message\": \"test\"}")]
+    {
+        let asked = post(&server, "/logs/vercel", &headers, body.as_bytes());
+        assert_eq!((asked.status, asked.header("x-vercel-verify").as_deref()), (200, Some("code")), "{}", asked.text());
+    }
     let asked = server.fetch("GET", "/logs/vercel", &[], b"");
     assert_eq!((asked.status, asked.header("x-vercel-verify").as_deref()), (200, Some("code")));
     let found = rows(&server, "event_message, m.RayID as ray, m.deploymentId as deployment");
@@ -320,13 +414,11 @@ fn a_frame_of_a_drain_is_stored_once() {
         let answer = post(&server, "/logs/logplex", &headers, body.as_bytes());
         assert_eq!((answer.status, answer.body.len()), (204, 0));
     }
-    // A body that breaks off loses its last message alone.
+    // A body that breaks off loses its last message alone. A drain reads the status only, others the body.
     let mut cut = frame("three") + &frame("four");
     cut.pop();
-    assert_eq!(
-        post(&server, "/logs/logplex", &[("content-type", "application/logplex-1")], cut.as_bytes()).status,
-        204
-    );
+    let answer = as_json(post(&server, "/logs/logplex", &[("content-type", "application/logplex-1")], cut.as_bytes()));
+    assert_eq!((answer.status, &answer.body["accepted"], &answer.body["rejected"]), (200, &json!(1), &json!(1)));
     let found = rows(&server, "event_message, timestamp, m.appname as app, m.procid as process, m.level as level");
     let row = |message: &str| json!({"event_message": message, "timestamp": TIME, "app": "app", "process": "web.1", "level": "info"});
     assert_eq!(found, [row("one"), row("three"), row("two")]);
@@ -340,10 +432,9 @@ fn splunk_tells_the_event_that_it_refuses() {
         json!({"time": 1_763_633_702.123_456, "host": "h", "event": {"msg": "a", "x": 1}, "fields": {"env": "e"}});
     let body = format!("{good}{{\"host\": \"h\"}}{}", json!({"event": "b", "host": "i"}));
     let answer = as_json(post(&server, "/services/collector/event", &[], body.as_bytes()));
-    assert_eq!(
-        (answer.status, &answer.body["code"], &answer.body["invalid-event-number"]),
-        (400, &json!(6), &json!(1))
-    );
+    let errors = json!([{"index": 1, "message": "Event field is required, and cannot be blank"}]);
+    assert_eq!(answer.body, json!({"text": "Success", "code": 0, "accepted": 2, "rejected": 1, "errors": errors}));
+    assert_eq!(answer.status, 200);
     let raw = post(&server, "/services/collector/raw?source_name=postgres.logs&host=j", &[], b"c\n\nd\r\n");
     assert_eq!((raw.status, raw.text()), (200, "{\"text\":\"Success\",\"code\":0}"));
     assert_eq!(server.fetch("GET", "/services/collector/health", &[], b"").status, 200);

@@ -102,7 +102,8 @@ fn refusals_are_text() {
     let server = Server::start();
     let values = json!([["1763633702123456789", "good"], ["soon", "bad"]]);
     let part = send(&server, &[JSON], json!({"streams": [{"values": values}]}).to_string().as_bytes());
-    assert_eq!(part.status, 400);
+    // Senders repeat what is no success, so the entries that are stored would come again.
+    assert_eq!(part.status, 200);
     assert!(part.text().starts_with("1 entries are stored, 1 are refused\nentry 1: the time"), "{}", part.text());
     for (headers, body, status) in [
         (vec![PROTOBUF], b"not snappy".to_vec(), 400),
@@ -126,4 +127,36 @@ fn many_entries_come_in_at_once_and_too_many_are_refused() {
     assert_eq!(send(&server, &[PROTOBUF], &push("m", 50_000)).status, 204);
     assert_eq!(server.sql("select count(*) as c from postgres_logs").column("c"), [json!(50_000)]);
     assert_eq!(send(&server, &[PROTOBUF], &push("m", 100_001)).status, 413);
+}
+
+#[test]
+fn times_in_another_unit_are_told() {
+    let server = Server::start();
+    // Seconds, where the protocol has nanoseconds.
+    let body = json!({"streams": [{"values": [["1763633702", "seconds"], ["1763633702123456789", "nanoseconds"]]}]});
+    let answer = send(&server, &[JSON], body.to_string().as_bytes());
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().contains("1 entries have a time in 1970"), "{}", answer.text());
+    assert!((server.metric("tidegate_ingest_early_times_total") - 1.0).abs() < 0.1);
+    assert_eq!(messages(&server), ["nanoseconds", "seconds"]);
+}
+
+#[test]
+fn a_stream_whose_labels_cannot_be_read_refuses_itself_alone() {
+    let server = Server::start();
+    let values = |line: &str| json!([["1763633702123456789", line], ["1763633702123456789", line]]);
+    let body = json!({"streams": [
+        {"stream": {"job": "a"}, "values": values("a")}, {"stream": ["job"], "values": values("b")}, {"values": values("c")},
+    ]});
+    let answer = send(&server, &[JSON], body.to_string().as_bytes());
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().starts_with("4 entries are stored, 2 are refused\nentry 2: the labels"), "{}", answer.text());
+    let entry = Entry { timestamp: None, line: "d".to_owned(), structured: Vec::new() };
+    let stream = |labels: &str| Stream { labels: labels.to_owned(), entries: vec![entry.clone()] };
+    let push = Push { streams: vec![stream("{job=\"a\"}"), stream("{job}"), stream("{}")] };
+    let packed = snap::raw::Encoder::new().compress_vec(&push.encode_to_vec()).unwrap();
+    let answer = send(&server, &[PROTOBUF], &packed);
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().contains("2 entries are stored, 1 are refused\nentry 1: the labels"), "{}", answer.text());
+    assert_eq!(messages(&server), ["a", "a", "c", "c", "d", "d"]);
 }

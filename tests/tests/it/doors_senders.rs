@@ -110,3 +110,95 @@ fn events_for_splunk_and_datadog_are_taken_from_the_usual_shippers() {
         ]
     );
 }
+
+#[test]
+fn an_index_of_splunk_that_is_no_source_goes_to_the_default() {
+    let server = Server::start_set(&[("TIDEGATE_DOORS_SPLUNK_SOURCE", SOURCE)]);
+    let headers = [("x-api-key", PUBLIC)];
+    let send = |query: &str, event: &Value| {
+        let path = format!("/services/collector/event{query}");
+        server.call("POST", &path, &headers, event.to_string().as_bytes()).status
+    };
+    // splunk-logging has the text or the record beside a severity; Docker has `line`.
+    assert_eq!(send("?index=main", &json!({"event": {"message": {"user": {"id": 7}}, "severity": "info"}})), 200);
+    assert_eq!(send("?index=", &json!({"event": {"line": "from docker", "tag": "t"}})), 200);
+    assert_eq!(send("?index=postgres.logs", &json!({"time": 1_763_633_702, "event": {"a": 1}})), 200);
+    let found = rows(&server, "event_message, message[0].user[0].id as user, severity, a");
+    let row = |message: &str, user: Value, severity: Value, a: Value| json!({"event_message": message, "user": user, "severity": severity, "a": a});
+    let expected = [
+        row("from docker", Value::Null, Value::Null, Value::Null),
+        row("{\"a\":1}", Value::Null, Value::Null, json!(1)),
+        row("{\"user\":{\"id\":7}}", json!(7), json!("info"), Value::Null),
+    ];
+    assert_eq!(found, expected);
+    // Without a default, a name that is none is told.
+    let bare = Server::start();
+    let answer = bare.call("POST", "/services/collector/event?index=main", &headers, b"{\"event\": \"m\"}");
+    assert_eq!((answer.status, &answer.body["code"]), (401, &json!(4)));
+}
+
+#[test]
+fn the_query_string_of_datadog_has_fields() {
+    let server = Server::start_set(&[("TIDEGATE_DOORS_DATADOG_SOURCE", SOURCE)]);
+    let path = "/api/v2/logs?ddsource=node&service=api&hostname=h&ddtags=env%3Ae%2Cteam%3At&other=x";
+    let body = json!([{"message": "a"}, {"message": "b", "service": "own", "ddtags": "x:y"}]).to_string();
+    let json = [("dd-api-key", PUBLIC), ("content-type", "application/json")];
+    assert_eq!(server.call("POST", path, &json, body.as_bytes()).status, 202);
+    let text = [("dd-api-key", PUBLIC), ("content-type", "text/plain")];
+    assert_eq!(server.call("POST", path, &text, b"c\n").status, 202);
+    let found = rows(
+        &server,
+        "event_message, m.ddsource as origin, m.service as service, m.hostname as host, m.ddtags as tags",
+    );
+    let row = |message: &str, service: &str, tags: &str| json!({"event_message": message, "origin": "node", "service": service, "host": "h", "tags": tags});
+    let tags = "env:e,team:t";
+    assert_eq!(found, [row("a", "api", tags), row("b", "own", &format!("x:y,{tags}")), row("c", "api", tags)]);
+}
+
+#[test]
+fn a_delivery_of_cloudwatch_is_its_log_events() {
+    let server = Server::start_set(&[("TIDEGATE_DOORS_FIREHOSE_SOURCE", SOURCE)]);
+    let delivery = |kind: &str, events: Value| {
+        json!({"messageType": kind, "owner": "1", "logGroup": "/aws/lambda/f", "logStream": "s", "subscriptionFilters": ["all"], "logEvents": events})
+            .to_string()
+    };
+    let log = |id: &str, message: &str| json!({"id": id, "timestamp": TIME / 1000, "message": message});
+    let one = delivery("DATA_MESSAGE", json!([log("1", "a"), log("2", "{\"level\":\"info\"}")]));
+    let probe =
+        delivery("CONTROL_MESSAGE", json!([log("", "CWL CONTROL MESSAGE: Checking health of destination Firehose.")]));
+    let body = crate::doors::firehose(&[&format!("{one}{}", delivery("DATA_MESSAGE", json!([log("3", "c")]))), &probe]);
+    let headers = [("x-amz-firehose-access-key", PUBLIC), ("x-amz-firehose-request-id", "7")];
+    let answer = server.call("POST", "/logs/firehose", &headers, &body);
+    assert_eq!((answer.status, &answer.body["requestId"]), (200, &json!("7")));
+    let found = rows(&server, "id, event_message, timestamp, m.logGroup as log_group");
+    let row = |id: &str, message: &str| json!({"id": id, "event_message": message, "timestamp": TIME / 1000 * 1000, "log_group": "/aws/lambda/f"});
+    assert_eq!(found, [row("1", "a"), row("3", "c"), row("2", "{\"level\":\"info\"}")]);
+}
+
+#[test]
+fn a_dataset_of_axiom_is_a_source() {
+    let server = Server::start_set(&[("TIDEGATE_DOORS_AXIOM_SOURCE", SOURCE)]);
+    let bearer = format!("Bearer {PUBLIC}");
+    let headers =
+        [("authorization", bearer.as_str()), ("content-type", "application/x-ndjson"), ("content-encoding", "gzip")];
+    let lines = lines(&[
+        json!({"_time": "2025-11-20T10:15:02.123456Z", "message": "a", "level": "info"}),
+        json!({"_time": TIME, "x": 1}),
+        json!(5),
+    ]);
+    for dataset in ["postgres.logs", "my%20dataset"] {
+        let path = format!("/v1/datasets/{dataset}/ingest");
+        let answer = server.call("POST", &path, &headers, &gzip(&lines));
+        assert_eq!(
+            (answer.status, &answer.body["ingested"], &answer.body["failed"]),
+            (200, &json!(2), &json!(1)),
+            "{}",
+            answer.body
+        );
+        assert!(answer.body["failures"][0]["error"].as_str().unwrap().contains("object"), "{}", answer.body);
+    }
+    let found = rows(&server, "event_message, timestamp, m.level as level, m.x as x");
+    let a = json!({"event_message": "a", "timestamp": TIME, "level": "info", "x": null});
+    let b = json!({"event_message": format!("{{\"_time\":{TIME},\"x\":1}}"), "timestamp": TIME, "level": null, "x": 1});
+    assert_eq!(found, [a.clone(), a, b.clone(), b]);
+}

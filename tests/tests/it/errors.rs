@@ -251,3 +251,69 @@ fn log_drains_are_explained() {
     let told = server.log().matches("a client asks for log drains").count();
     assert_eq!(told, 1, "once, however often it asks");
 }
+
+#[test]
+fn a_request_has_one_host() {
+    let server = Server::start();
+    let ask = |head: &str| server.exchange(&[head.as_bytes()]);
+    for bad in [
+        "GET /health HTTP/1.1\r\n\r\n",
+        "GET /health HTTP/1.1\r\nhost: x\r\nHost: y\r\n\r\n",
+        "GET /health HTTP/1.0\r\nhost: x\r\nhost: x\r\n\r\n",
+    ] {
+        let answer = ask(bad);
+        assert!(answer.starts_with("HTTP/1.1 400 ") || answer.starts_with("HTTP/1.0 400 "), "{bad}: {answer}");
+        assert!(answer.contains("connection: close") && answer.contains("invalid_parameter"), "{bad}: {answer}");
+    }
+    for good in ["GET /health HTTP/1.0\r\n\r\n", "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"] {
+        assert!(ask(good).contains("200 OK"), "{good}");
+    }
+}
+
+/// A query in bytes that are not unpacked is not called bad JSON.
+#[test]
+fn a_compressed_body_is_refused_where_none_is_read() {
+    let server = Server::start();
+    let headers = [("x-api-key", PRIVATE), ("content-type", "application/json"), ("content-encoding", "gzip")];
+    for (method, path) in [
+        ("POST", "/api/endpoints/query/logs.all"),
+        ("POST", "/api/endpoints/logs.all/explain"),
+        ("POST", "/api/endpoints"),
+        ("PUT", "/api/endpoints/logs.all/component"),
+    ] {
+        let answer = server.call(method, path, &headers, &crate::doors::gzip(b"{}"));
+        answer.refused(415, "unsupported_media_type", &["Content-Encoding", "gzip"]);
+    }
+}
+
+#[test]
+fn a_parameter_of_kind_json_takes_json() {
+    let server = Server::start();
+    let parameters = json!([{"name": "filter", "kind": "json"}, {"name": "text", "kind": "text"}]);
+    let query = "SELECT JSON_VALUE(@filter, '$.level') AS level, @text AS text";
+    let made = server.manage(
+        "POST",
+        "/api/endpoints",
+        &json!({"name": "json.kind", "query": query, "parameters": parameters}),
+    );
+    assert_eq!(made.status, 201, "{}", made.body);
+    let path = "/api/endpoints/query/json.kind";
+    let headers = [("x-api-key", PRIVATE), ("content-type", "application/json")];
+    let ask = |body: &Value| server.call("POST", path, &headers, body.to_string().as_bytes());
+    let level = [json!({"level": "info", "text": null})];
+    assert_eq!(ask(&json!({"filter": {"level": "info"}})).rows(), level);
+    assert_eq!(ask(&json!({"filter": "{\"level\": \"info\"}"})).rows(), level);
+    assert_eq!(server.query("json.kind", &[("filter", "{\"level\": \"info\"}")]).rows(), level);
+    ask(&json!({"filter": "{level"})).refused(400, "invalid_parameter", &["'filter'", "JSON"]);
+    ask(&json!({"text": {"level": "info"}})).refused(400, "invalid_body", &["'text'", "must be a text"]);
+    ask(&json!({"undeclared": [1]})).refused(400, "invalid_body", &["'undeclared'"]);
+}
+
+#[test]
+fn the_advice_for_a_name_with_dots_can_be_followed() {
+    let server = Server::start();
+    server.send("postgres.logs", &json!({"metadata": [{"service.name": "a"}, {"service.name": "b"}]}));
+    let sql = "select t.metadata.`service.name` as name from postgres_logs as t";
+    let answer = server.sql(sql);
+    answer.refused(400, "unknown_column", &["write x.`service.name`"]);
+}

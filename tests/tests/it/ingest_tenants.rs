@@ -261,7 +261,7 @@ fn a_refused_event_costs_only_itself_and_is_told_by_its_number() {
     for _ in 0..2 {
         assert_eq!(server.call("POST", path, &headers, b"{\"id\":\"6\",\"event_message\":\"6\"}").status, 200);
     }
-    server.call("POST", path, &headers, b"{\"id\":\"7\"}").refused(409, "conflict", &[]);
+    server.call("POST", path, &headers, b"{\"id\":\"7\"}").refused(422, "key_reused", &[]);
     assert_eq!(read(&server, &own, "a"), ["0", "1", "2", "6"]);
     // A source that the scope does not name is as before.
     source(&server, "b", &json!({"project": "project"}));

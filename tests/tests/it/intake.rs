@@ -80,6 +80,7 @@ fn odd_times_are_told_and_counted() {
         event("6", "timestamp", json!(-1_763_805_600)),
         event("7", "timestamp", json!("soon")),
         event("8", "timestamp", json!("9999-12-31T23:59:59Z")),
+        event("9", "timestamp", json!("1970-01-21T09:53:53.702Z")),
     ]);
     let answer = server.send_raw(SOURCE, &[], events.to_string().as_bytes());
     let ahead =
@@ -87,10 +88,11 @@ fn odd_times_are_told_and_counted() {
     let future = 1 + ahead.count() as u64;
     assert_eq!(
         answer.body,
-        json!({"message": "Logged!", "accepted": 8, "rejected": 0, "unread_times": 2, "future_times": future})
+        json!({"message": "Logged!", "accepted": 9, "rejected": 0, "unread_times": 2, "future_times": future, "early_times": 1})
     );
     assert_eq!(metric(&server, "tidegate_ingest_unread_times_total"), 2);
     assert_eq!(metric(&server, "tidegate_ingest_future_times_total"), future);
+    assert_eq!(metric(&server, "tidegate_ingest_early_times_total"), 1);
     let times = server.sql("select id, timestamp from postgres_logs order by id").column("timestamp");
     let comma = json!(1_763_805_600_873_000_i64);
     assert_eq!(
@@ -132,7 +134,7 @@ fn a_request_that_is_sent_again_is_stored_once_through_a_restart() {
 
     let server = Server::start_in(&data);
     assert_eq!(send(&server, "one", &body).body, first.body);
-    send(&server, "one", &event("c").to_string()).refused(409, "conflict", &["Idempotency-Key", "another body"]);
+    send(&server, "one", &event("c").to_string()).refused(422, "key_reused", &["Idempotency-Key", "another body"]);
     assert_eq!(count(&server), json!(2));
     assert_eq!(send(&server, "two", &body).status, 200);
     // The key of another token is another key.

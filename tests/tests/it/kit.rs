@@ -353,6 +353,18 @@ fn remarks_are_the_same_wherever_an_author_looks() {
     push(&["--strict"]).succeeded().has(&["version 2"]);
 }
 
+/// `tidegate check F | true`: not a word, and the exit code that the shell has for other programs.
+#[test]
+fn a_command_whose_reader_is_gone_ends_quietly() {
+    let endpoint = Endpoint::new(COUNT);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(binary());
+    command.arg("check").arg(endpoint.0.path()).stdout(writer);
+    let done = command.output().unwrap();
+    assert_eq!((done.status.code(), String::from_utf8_lossy(&done.stderr)), (Some(141), "".into()));
+}
+
 #[test]
 fn what_a_guest_logs_and_why_it_was_stopped_reaches_its_author() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints");

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 use tidegate_model::{Code, Failure};
-use tidegate_store::{Ingested, Intake, Mark, RefusedEvent};
+use tidegate_store::{Ingested, Intake, Mark, RefusedEvent, RequestKey};
 
 use super::body_memory::BodyReservation;
 use crate::metrics::Metrics;
@@ -38,6 +38,8 @@ pub(super) struct Outcome {
     pub(super) unread_times: usize,
     /// Accepted events whose time is more than a day in the future.
     pub(super) future_times: usize,
+    /// Accepted events whose time is in 1970.
+    pub(super) early_times: usize,
 }
 
 impl Batch {
@@ -75,14 +77,28 @@ impl Batch {
     }
 
     pub(super) fn take(&mut self, event: Value) {
+        self.add(event);
+    }
+
+    /// Adds an event. Returns whether it was accepted.
+    fn add(&mut self, event: Value) -> bool {
         #[cfg(test)]
         self.taken.push((self.intake.events(), event.clone()));
-        let _taken = self.intake.add(event);
+        let taken = self.intake.add(event);
         #[cfg(test)]
-        if !_taken {
+        if !taken {
             self.taken.pop();
         }
         self.check();
+        taken
+    }
+
+    /// Adds an event that is stored only once under its name.
+    pub(super) fn take_named(&mut self, event: Value, name: RequestKey) {
+        if self.add(event) {
+            self.intake.name_last(name);
+            self.check();
+        }
     }
 
     /// Adds an event from its JSON text.
@@ -196,8 +212,8 @@ impl Batch {
 impl Outcome {
     /// The outcome to report, from the result of the store.
     pub(super) fn of(ingested: Ingested) -> Self {
-        let Ingested { stored, refused, unread_times, future_times } = ingested;
-        Self { accepted: stored, refused, unread_times, future_times }
+        let Ingested { stored, refused, unread_times, future_times, early_times } = ingested;
+        Self { accepted: stored, refused, unread_times, future_times, early_times }
     }
 
     /// The outcome, unless nothing came of the request.
@@ -207,7 +223,7 @@ impl Outcome {
     pub(super) fn of_any(self) -> Result<Self, Failure> {
         if self.accepted == 0 && !self.refused.is_empty() {
             let count = self.refused.len();
-            let named = self.refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
+            let named = self.refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason, .. }| {
                 Failure::new(Code::InvalidBody, format!("event {index}: {reason}")).about(format!("[{index}]"))
             });
             let whole = format!("nothing of the request was stored, {count} of {count} events are refused");
@@ -222,7 +238,7 @@ impl Outcome {
     /// Counts the outcome in the metrics.
     pub(super) fn count(&self, metrics: &Metrics) {
         metrics.ingested(self.accepted, self.refused.len());
-        metrics.odd_times(self.unread_times, self.future_times);
+        metrics.odd_times(self.unread_times, self.future_times, self.early_times);
     }
 }
 
@@ -250,7 +266,8 @@ mod tests {
 
     #[test]
     fn a_request_of_which_nothing_is_stored_fails() {
-        let refused = (0..50).map(|index| RefusedEvent { index, reason: "bad".to_owned() }).collect();
+        let refused =
+            (0..50).map(|index| RefusedEvent { index, reason: "bad".to_owned(), is_conflict: false }).collect();
         let failure = Outcome::of(Ingested { refused, ..Ingested::default() }).of_any().unwrap_err();
         assert_eq!((failure.code, failure.others.len()), (Code::InvalidBody, NAMED));
         assert_eq!(Outcome::of(Ingested::default()).of_any().unwrap().accepted, 0);

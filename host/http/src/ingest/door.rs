@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tidegate_model::{Code, Failure};
@@ -54,11 +54,21 @@ pub(crate) trait Door: Debug + Send + Sync {
         None
     }
 
+    /// A name in the head that may be that of a source. If it is none, the request goes to the default source, if there is one.
+    fn suggested_source(&self, _head: &Parts) -> Option<String> {
+        None
+    }
+
     /// The source of requests that name none, by the settings; empty if there is none.
     fn default_source<'o>(&self, options: &'o DoorOptions) -> &'o str;
 
     /// Whether the body may name the source of the request, or events their own.
     fn body_names_sources(&self) -> bool {
+        false
+    }
+
+    /// Whether the door tells the fate of each event ([`Events::note`]). Then too much at once is told of each event, too.
+    fn tells_each(&self) -> bool {
         false
     }
 
@@ -87,8 +97,9 @@ pub(crate) trait Door: Debug + Send + Sync {
     /// [`Code::InvalidBody`] if the body is not of the protocol; those of [`super::batch::Batch::checked`].
     fn read(&self, head: &Parts, body: &Bytes, events: Events) -> Result<Events, Failure>;
 
-    /// The answer to a request of which at least one event was accepted, or which had none. A door that notes its events
-    /// ([`Events::note`]) tells the fate of each ([`Delivered::items`]), also where none was accepted.
+    /// The answer to a request of which at least one event was accepted, or which had none: success, or its sender would send the
+    /// accepted events again. What is refused is told in the body ([`super::logged`]). A door that [`Self::tells_each`] tells
+    /// the fate of each event ([`Delivered::items`]), also where none was accepted.
     fn accepted(&self, head: &Parts, delivered: &Delivered) -> Response;
 
     /// Adds what the settings want in every answer of this door.
@@ -103,7 +114,8 @@ pub(crate) trait Door: Debug + Send + Sync {
 impl Delivered {
     /// What became of the events of the request's own source.
     pub(super) fn own(&self) -> &Outcome {
-        const NOTHING: &Outcome = &Outcome { accepted: 0, refused: Vec::new(), unread_times: 0, future_times: 0 };
+        const NOTHING: &Outcome =
+            &Outcome { accepted: 0, refused: Vec::new(), unread_times: 0, future_times: 0, early_times: 0 };
         self.outcomes.first().and_then(|own| own.as_ref().ok()).unwrap_or(NOTHING)
     }
 }
@@ -148,6 +160,14 @@ pub(super) fn refusal_with(failure: Failure, content_type: &'static str, body: V
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     *response.body_mut() = Body::from(body);
     response
+}
+
+/// Adds the challenge for a name and a password to a refusal for want of a token: some clients send what they have only when
+/// they are asked for it in this way.
+pub(super) fn offer_basic(response: &mut Response) {
+    if response.status() == StatusCode::UNAUTHORIZED {
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"tidegate\""));
+    }
 }
 
 /// The media type of the body, in lower case and without parameters; empty if there is none.

@@ -12,9 +12,12 @@ use tidegate_service::tokens::Access;
 use super::batch::Batch;
 use super::body_memory::{BodyMemory, BodyReservation};
 use super::intake::{batch, find_source};
+use super::key::Name;
 
 /// The most sources that the events of one request may name, those that are not there included.
 const MAX_SOURCES: usize = 64;
+/// About the bytes that an answer has for each event, beside its index and id.
+const TOLD: usize = 200;
 
 /// The events of a request.
 #[derive(Debug)]
@@ -25,8 +28,12 @@ pub(super) struct Events {
     pub(super) source: Option<String>,
     /// What the answer tells of each event, if the door notes it.
     pub(super) items: Vec<Item>,
-    /// The memory of `items`, once the events are [`Self::checked`].
+    /// The memory of `items` and of what is told of them.
+    pub(super) items_bytes: usize,
+    /// Its reservation, once the events are [`Self::checked`].
     pub(super) items_memory: Option<BodyReservation>,
+    /// Why no event of the request is taken now.
+    pub(super) limited: Option<Arc<Failure>>,
     pub(super) others: Vec<(String, Batch)>,
     /// The most bytes that a body may have, for readers that decompress a part of it.
     pub(super) longest_body: usize,
@@ -58,6 +65,10 @@ pub(super) struct Finder {
 pub(super) struct Item {
     /// What the sender wants done with the event, in the words of the protocol.
     pub(super) action: &'static str,
+    /// The index that it names.
+    pub(super) index: Arc<str>,
+    /// Its id; empty if it has none.
+    pub(super) id: Box<str>,
     pub(super) fate: Result<Place, Arc<Failure>>,
 }
 
@@ -76,7 +87,9 @@ impl Events {
             own,
             source: None,
             items: Vec::new(),
+            items_bytes: 0,
             items_memory: None,
+            limited: None,
             others: Vec::new(),
             longest_body,
             unpacked: None,
@@ -153,9 +166,18 @@ impl Events {
     }
 
     /// Notes what the answer tells of an event.
-    pub(super) fn note(&mut self, action: &'static str, fate: Result<Place, Arc<Failure>>) {
-        self.items.push(Item { action, fate });
-        self.own.hold_more(size_of::<Item>());
+    pub(super) fn note(&mut self, item: Item) {
+        // The index and the id are in the answer once more.
+        let bytes = size_of::<Item>() + TOLD + 2 * (item.index.len() + item.id.len());
+        self.items.push(item);
+        self.items_bytes = self.items_bytes.saturating_add(bytes);
+        self.own.hold_more(bytes);
+    }
+
+    /// The name under which an event with this id in this index is stored only once. None for a dry run.
+    pub(super) fn name_of(&self, index: &str, id: &str) -> Option<Name> {
+        let access = &self.finder.as_ref()?.access;
+        Some(Name::of_event(index, id, (&access.identity, &access.audience())))
     }
 
     /// Whether the request is refused as a whole, so that the rest of its body need not be read.
@@ -171,7 +193,7 @@ impl Events {
         let others = self.others.into_iter().map(|(source, batch)| Ok((source, batch.checked()?)));
         let others = others.collect::<Result<_, Failure>>()?;
         // They are held until the answer is built, and the events only until they are stored.
-        let (own, items_memory) = self.own.checked_and(self.items.len().saturating_mul(size_of::<Item>()))?;
+        let (own, items_memory) = self.own.checked_and(self.items_bytes)?;
         Ok(Self { own, others, items_memory: Some(items_memory), ..self })
     }
 

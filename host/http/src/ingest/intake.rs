@@ -29,6 +29,8 @@ pub(super) struct Sender {
     pub(super) access: Arc<Access>,
     /// The name or UUID of the source in the query string or a header.
     pub(super) source: Option<String>,
+    /// Why it may not send now: it is beyond the rate limit of its token.
+    pub(super) limited: Option<Failure>,
 }
 
 impl Sender {
@@ -36,21 +38,22 @@ impl Sender {
     /// `sources` are the query parameters that name a source.
     ///
     /// # Errors
-    /// [`Code::Unauthorized`] without a valid token; [`Code::TooManyRequests`] beyond the rate limit of the token.
+    /// [`Code::Unauthorized`] without a valid token.
     pub(super) fn of(app: &App, head: &Parts, keys: &[KeyPlace], sources: &[&str]) -> Result<Self, Failure> {
         // Only the known parameters are kept: anybody, even without a token, may send thousands of others.
         let pairs = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
         let query: HashMap<Cow<'_, str>, Cow<'_, str>> =
             pairs.filter(|(name, _)| *name == "api_key" || sources.contains(&&**name)).collect();
         let access = access_of(&app.service, &head.headers, query.get("api_key").map(|key| &**key), keys)?;
-        app.limit_rate(RequestClass::Ingest, access.identity)?;
+        let limited = app.limit_rate(RequestClass::Ingest, access.identity).err();
         let in_query = sources.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
         let in_header = ["x-source-name", "x-source", "x-collection"];
         let in_header = || {
             let mut named = in_header.iter().filter_map(|name| head.headers.get(*name)?.to_str().ok());
             named.find(|source| !source.is_empty())
         };
-        Ok(Self { access, source: in_query.map(|source| &**source).or_else(in_header).map(str::to_owned) })
+        let source = in_query.map(|source| &**source).or_else(in_header).map(str::to_owned);
+        Ok(Self { access, source, limited })
     }
 }
 

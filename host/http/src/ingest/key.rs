@@ -10,9 +10,15 @@ use tidegate_store::RequestKey;
 /// The longest name, in bytes.
 const LONGEST: usize = 255;
 
-/// The name of a request, hashed together with its sender. The body of the request has not been read yet.
+/// The name of a request or of an event, hashed together with its sender. Its body has not been read yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Name([u8; 32]);
+pub(super) struct Name {
+    sender: [u8; 8],
+    name: [u8; 24],
+}
+
+/// What the names of events are told by from those of requests, which are bounded by themselves.
+const EVENTS: &[u8] = b"events";
 
 impl Name {
     /// Reads the name from this header of a request. It is valid for the token that sent it, and for the tenant whose logs it sends;
@@ -35,18 +41,33 @@ impl Name {
             );
             return Err(Failure::new(Code::InvalidParameter, message).about(header));
         }
-        let mut hash = Sha256::new().chain_update(sender).chain_update(name);
-        // A subject of an issuer may send logs of another tenant with each of its tokens.
-        for text in audience.pins().iter().flat_map(|(key, value)| [key, value]) {
-            hash.update(text.len().to_le_bytes());
-            hash.update(text);
-        }
-        Ok(Some(Self(hash.finalize().into())))
+        Ok(Some(Self::hashed(b"", (sender, audience), &[name])))
     }
 
-    /// The key of the request: its name, and the hash of its body.
+    /// The name of an event that has this id in this index.
+    pub(super) fn of_event(index: &str, id: &str, sender: (&Identity, &Audience)) -> Self {
+        Self::hashed(EVENTS, sender, &[index.as_bytes(), id.as_bytes()])
+    }
+
+    fn hashed(kind: &[u8], (sender, audience): (&Identity, &Audience), parts: &[&[u8]]) -> Self {
+        let bounded = Sha256::new().chain_update(sender).chain_update(kind);
+        let mut hash = bounded.clone();
+        // A subject of an issuer may send logs of another tenant with each of its tokens.
+        let pins = audience.pins().iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]);
+        for part in parts.iter().copied().chain(pins) {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        let cut = |hash: Sha256| hash.finalize().into_iter();
+        let mut own = Self { sender: [0; 8], name: [0; 24] };
+        own.sender.iter_mut().zip(cut(bounded)).for_each(|(to, from)| *to = from);
+        own.name.iter_mut().zip(cut(hash)).for_each(|(to, from)| *to = from);
+        own
+    }
+
+    /// The key of the request or event: its name, and the hash of its body.
     pub(super) fn with(self, body: &[u8]) -> RequestKey {
-        RequestKey { name: self.0, body: Sha256::digest(body).into() }
+        RequestKey { sender: self.sender, name: self.name, body: Sha256::digest(body).into() }
     }
 }
 
@@ -59,13 +80,13 @@ mod tests {
     const HEADER: &str = "idempotency-key";
     const A: Identity = [1; 32];
 
-    fn of(names: &[&str], sender: &Identity) -> Result<Option<[u8; 32]>, Code> {
+    fn of(names: &[&str], sender: &Identity) -> Result<Option<RequestKey>, Code> {
         let mut headers = HeaderMap::new();
         for name in names {
             headers.append(HEADER, HeaderValue::from_str(name).unwrap());
         }
         Name::of(&headers, HEADER, (sender, &Audience::All))
-            .map(|name| name.map(|Name(name)| name))
+            .map(|name| name.map(|name| name.with(b"")))
             .map_err(|failure| failure.code)
     }
 
@@ -81,7 +102,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.append(HEADER, HeaderValue::from_static("a"));
             let audience = Audience::of_pins([("project".to_owned(), value.to_owned())].into());
-            Name::of(&headers, HEADER, (&A, &audience)).map(|name| name.map(|Name(name)| name)).unwrap()
+            Name::of(&headers, HEADER, (&A, &audience)).map(|name| name.map(|name| name.with(b""))).unwrap()
         };
         assert_eq!(of_tenant("p"), of_tenant("p"));
         assert_ne!(of_tenant("p"), of_tenant("q"));
@@ -93,7 +114,20 @@ mod tests {
 
     #[test]
     fn a_key_tells_bodies_apart() {
-        assert_eq!(Name(A).with(b"a"), Name(A).with(b"a"));
-        assert_ne!(Name(A).with(b"a"), Name(A).with(b"b"));
+        let name = Name::hashed(b"", (&A, &Audience::All), &[b"n"]);
+        assert_eq!(name.with(b"a"), name.with(b"a"));
+        assert_ne!(name.with(b"a"), name.with(b"b"));
+    }
+
+    #[test]
+    fn keys_of_a_sender_lie_together_and_names_of_events_apart() {
+        let sender = |sender: &Identity, name: &str| of(&[name], sender).unwrap().unwrap().sender;
+        assert_eq!(sender(&A, "a"), sender(&A, "b"));
+        assert_ne!(sender(&A, "a"), sender(&[2; 32], "a"));
+        let event = |index: &str, id: &str| Name::of_event(index, id, (&A, &Audience::All)).with(b"");
+        assert_ne!(event("a", "b").sender, sender(&A, "a"));
+        assert_eq!(event("a", "b"), event("a", "b"));
+        assert_ne!(event("a", "b"), event("ab", ""));
+        assert_ne!(event("a", "b"), event("c", "b"));
     }
 }

@@ -1,13 +1,15 @@
 //! The answer of the doors that have no protocol of their own, and what their heads say about the body.
 
 use axum::http::request::Parts;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::batch::Outcome;
 use super::door::content_type;
 
 /// How many refused events the answer describes. All of them are counted.
 const NAMED: usize = 100;
+/// How many a text describes.
+const NAMED_IN_TEXT: usize = 10;
 
 /// The body of the answer. Fields that say nothing are left out, so that clients that know only the first three fields
 /// see no others.
@@ -20,9 +22,31 @@ pub(super) fn logged(outcome: &Outcome) -> Value {
         ("rejected", Some(outcome.refused.len().into())),
         ("unread_times", (outcome.unread_times > 0).then(|| outcome.unread_times.into())),
         ("future_times", (outcome.future_times > 0).then(|| outcome.future_times.into())),
+        ("early_times", (outcome.early_times > 0).then(|| outcome.early_times.into())),
         ("errors", (!errors.is_empty()).then(|| errors.into())),
     ];
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// The same fields without the message, if there is anything to tell beside that all events are stored.
+pub(super) fn told(outcome: &Outcome) -> Option<Map<String, Value>> {
+    let Value::Object(mut fields) = logged(outcome) else { return None };
+    fields.shift_remove("message");
+    (fields.len() > 2 || !outcome.refused.is_empty()).then_some(fields)
+}
+
+/// What there is to tell beside that all events are stored, as lines of text. `what` is an event in the words of the protocol, one
+/// and several.
+pub(super) fn remarks(outcome: &Outcome, (one, several): (&str, &str)) -> Vec<String> {
+    let refused = outcome.refused.iter().take(NAMED_IN_TEXT);
+    let refused = refused.map(|refused| format!("{one} {}: {}", refused.index, refused.reason));
+    let times = [
+        (outcome.unread_times, "have a time that cannot be read"),
+        (outcome.future_times, "have a time more than a day ahead"),
+        (outcome.early_times, "have a time in 1970, as if it were sent in another unit"),
+    ];
+    let times = times.into_iter().filter(|(count, _)| *count > 0);
+    refused.chain(times.map(|(count, what)| format!("{count} {several} {what}"))).collect()
 }
 
 /// Whether the head declares one event per line.

@@ -18,13 +18,13 @@ use tidegate_service::failures::document;
 use super::batch::Outcome;
 use super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
 use super::events::Events;
+use super::logged::remarks;
 use super::{body, otlp_json, otlp_protobuf};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
 /// How many refused records the response describes. All of them are counted.
-const NAMED: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Encoding {
@@ -101,12 +101,7 @@ fn encoding(head: &Parts) -> Option<Encoding> {
 /// What an export says of refused records and of warnings, if there is anything to say. If no record is rejected,
 /// exporters read the message as a warning.
 pub(super) fn partial_success(outcome: &Outcome) -> Option<ExportLogsPartialSuccess> {
-    let named = outcome.refused.iter().take(NAMED);
-    let mut messages: Vec<String> =
-        named.map(|refused| format!("log record {}: {}", refused.index, refused.reason)).collect();
-    if outcome.future_times > 0 {
-        messages.push(format!("{} log records have a time more than a day ahead", outcome.future_times));
-    }
+    let messages = remarks(outcome, ("log record", "log records"));
     (!messages.is_empty()).then(|| ExportLogsPartialSuccess {
         rejected_log_records: i64::try_from(outcome.refused.len()).unwrap_or(i64::MAX),
         error_message: messages.join("; "),
@@ -217,7 +212,7 @@ mod tests {
         assert_eq!(body(success(Encoding::Json, &whole)).await, b"{}");
         let part = Outcome {
             accepted: 2,
-            refused: vec![RefusedEvent { index: 1, reason: "bad".to_owned() }],
+            refused: vec![RefusedEvent { index: 1, reason: "bad".to_owned(), is_conflict: false }],
             ..Outcome::default()
         };
         let told = ExportLogsServiceResponse::decode(&body(success(Encoding::Protobuf, &part)).await[..]).unwrap();

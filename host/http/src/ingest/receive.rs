@@ -8,13 +8,13 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::response::Response;
 use futures::future::join_all;
-use tidegate_model::Failure;
+use tidegate_model::{Code, Failure};
 
 use super::batch::Outcome;
 use super::body::{self, Received};
 use super::body_memory::BodyReservation;
-use super::door::{Delivered, Door, no_source};
-use super::events::{Events, Finder};
+use super::door::{Delivered, Door, no_source, offer_basic};
+use super::events::{Events, Finder, Item};
 use super::intake::{self, Sender, cut, find_source};
 use super::key::Name;
 use crate::app::App;
@@ -34,7 +34,9 @@ pub(crate) async fn receive(app: Arc<App>, door: &'static dyn Door, request: Req
         Err(failure) => {
             body::drain(&mut body).await;
             app.metrics.doors.failed(door.name());
-            door.refused(&head, failure)
+            let mut refused = door.refused(&head, failure);
+            offer_basic(&mut refused);
+            refused
         }
     };
     door.finish(&app.service.options.doors, &mut response);
@@ -52,6 +54,11 @@ fn held(response: Response, memory: Option<BodyReservation>) -> Response {
     response.map(|body| holding(body, Arc::new(memory)))
 }
 
+/// Whether less at once, or later, would be taken.
+pub(super) fn is_too_much(failure: &Failure) -> bool {
+    matches!(failure.code, Code::TooManyRequests | Code::Overloaded)
+}
+
 async fn take(
     app: &Arc<App>,
     door: &'static dyn Door,
@@ -61,11 +68,21 @@ async fn take(
     let service = &app.service;
     let store = &service.store;
     let sender = Sender::of(app, head, door.keys(), door.source_parameters())?;
+    let limited = sender.limited;
+    if let Some(failure) = limited.clone().filter(|_| !door.tells_each()) {
+        return Err(failure);
+    }
     let find = |name: &str| find_source(store, &sender.access, name);
     let named = sender.source.clone().or_else(|| door.named_source(head)).map(|name| find(&name)).transpose()?;
     // Whether this sender may send to the default source matters only if an event goes there.
     let default = Some(door.default_source(&service.options.doors)).filter(|name| named.is_none() && !name.is_empty());
     let default = default.map_or_else(|| Err(no_source(door)), find);
+    let suggested = door.suggested_source(head).filter(|_| named.is_none()).map(|name| find(&name));
+    let named = match suggested {
+        Some(Err(failure)) if default.is_err() || failure.code == Code::Forbidden => return Err(failure),
+        Some(Ok(source)) => Some(source),
+        _ => named,
+    };
     if named.is_none() && !door.body_names_sources() {
         default.as_ref().map_err(Failure::clone)?;
     }
@@ -90,7 +107,8 @@ async fn take(
         known: Vec::new(),
         beyond: None,
     });
-    let events = Events::new(batch, limit, finder);
+    let mut events = Events::new(batch, limit, finder);
+    events.limited = limited.map(Arc::new);
     let read = {
         let head = Arc::clone(head);
         move || {
@@ -121,8 +139,9 @@ async fn take(
     let others = events.others.into_iter().map(async |(source, batch)| intake::store(store, &source, batch, key).await);
     let outcomes: Vec<_> = std::iter::once(own).chain(join_all(others).await).collect();
     let nothing = |outcome: &Outcome| outcome.accepted == 0 && outcome.refused.is_empty();
+    let is_whole = |failure: &&Failure| events.items.is_empty() || !is_too_much(failure);
     if outcomes.iter().all(|outcome| outcome.as_ref().map_or(true, nothing))
-        && let Some(failure) = outcomes.iter().find_map(|outcome| outcome.as_ref().err())
+        && let Some(failure) = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).find(is_whole)
     {
         return Err(failure.clone());
     }
@@ -130,8 +149,11 @@ async fn take(
         outcome.count(&app.metrics);
         app.metrics.doors.counted(door.name(), outcome.accepted, outcome.refused.len());
     }
-    // Events that were refused before they had a source.
-    let unplaced = events.items.iter().filter(|item| item.fate.is_err()).count();
+    // Events that were refused before they had a source, or with all of their source.
+    let is_stored = |item: &Item| {
+        item.fate.as_ref().is_ok_and(|place| outcomes.get(place.source).is_some_and(|outcome| outcome.is_ok()))
+    };
+    let unplaced = events.items.iter().filter(|item| !is_stored(item)).count();
     app.metrics.ingested(0, unplaced);
     app.metrics.doors.counted(door.name(), 0, unplaced);
     app.metrics.ingested_bytes(count);

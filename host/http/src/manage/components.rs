@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -92,9 +91,11 @@ struct Received {
 }
 
 impl Received {
-    async fn read(service: &Service, access: &Access, id: &str, body: Body) -> Result<Self, Failure> {
+    async fn read(service: &Service, access: &Access, id: &str, request: Request) -> Result<Self, Failure> {
         let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
-        let component = RequestBody::read(body, limit, &memory_of(service, access), "the component").await?;
+        let (head, body) = request.into_parts();
+        let component =
+            RequestBody::read(&head.headers, body, limit, &memory_of(service, access), "the component").await?;
         let (component, held) = component.into_parts();
         let bytes = component.clone();
         let inspected = move || Ok((inspect(&bytes)?, held));
@@ -141,7 +142,7 @@ pub(crate) async fn put(
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let (make_sources, refuse_wider, strict) = (how.make_sources()?, how.refuse_wider()?, how.strict()?);
-    let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
+    let received = Received::read(&app.service, &access, &id, request).await?;
     if received.is_there(&app.service)
         && let Some(old) = received.old
     {
@@ -170,7 +171,7 @@ pub(crate) async fn check(
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let (make_sources, refuse_wider, strict) = (how.make_sources()?, how.refuse_wider()?, how.strict()?);
-    let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
+    let received = Received::read(&app.service, &access, &id, request).await?;
     let mut saving = SaveRequest { refuse_wider, strict, make_sources, ..received.saving("") };
     if make_sources {
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);

@@ -42,7 +42,8 @@ impl Fields {
         access: &Access,
         request: Request,
     ) -> Result<Option<Self>, Failure> {
-        let body = RequestBody::read(request.into_body(), MAX_BODY, &memory_of(service, access), "the body").await?;
+        let (head, body) = request.into_parts();
+        let body = RequestBody::read(&head.headers, body, MAX_BODY, &memory_of(service, access), "the body").await?;
         let bad = |message: String| Failure::new(Code::InvalidBody, message);
         let (bytes, held) = body.into_parts();
         let length = bytes.len();

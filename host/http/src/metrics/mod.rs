@@ -99,6 +99,7 @@ pub(crate) struct Metrics {
     ingest_refused: Counter,
     unread_times: Counter,
     future_times: Counter,
+    early_times: Counter,
     ingest_bytes: Counter,
     answers_refused: Gauge,
     running: Gauge,
@@ -148,6 +149,7 @@ impl Metrics {
             ingest_refused: Counter::default(),
             unread_times: Counter::default(),
             future_times: Counter::default(),
+            early_times: Counter::default(),
             ingest_bytes: Counter::default(),
             answers_refused: Gauge::default(),
             running: Gauge::default(),
@@ -204,6 +206,11 @@ impl Metrics {
             "tidegate_ingest_future_times",
             "Acknowledged events with a time more than a day after their arrival",
             all.future_times.clone(),
+        );
+        registry.register(
+            "tidegate_ingest_early_times",
+            "Acknowledged events with a time in 1970",
+            all.early_times.clone(),
         );
         registry.register_with_unit(
             "tidegate_ingest",
@@ -287,10 +294,11 @@ impl Metrics {
         self.ingest_bytes.inc_by(number(bytes));
     }
 
-    /// Counts the acknowledged events of a request whose time could not be parsed, or is far in the future.
-    pub(crate) fn odd_times(&self, unread: usize, future: usize) {
+    /// Counts the acknowledged events of a request whose time could not be parsed, is far in the future, or in 1970.
+    pub(crate) fn odd_times(&self, unread: usize, future: usize, early: usize) {
         self.unread_times.inc_by(number(unread));
         self.future_times.inc_by(number(future));
+        self.early_times.inc_by(number(early));
     }
 
     /// Counts the result of a cache lookup: `hit`, `stale`, `miss`, `collapsed`.

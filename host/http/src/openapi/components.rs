@@ -18,7 +18,7 @@ const REFUSALS: [(u16, &str); 14] = [
     (409, "The name is taken, or what is asked for contradicts what is there."),
     (413, "The body is too large."),
     (415, "The body is in a format or encoding that is not read here."),
-    (422, "What was to be saved is refused, or a limit of the request was reached."),
+    (422, "What was to be saved is refused, a limit of the request was reached, or its key was used for another body."),
     (429, "Too many requests; try again after the time that is told."),
     (500, "The request failed; the server's log has the details."),
     (503, "The service cannot answer now; try again after the time that is told."),
@@ -113,7 +113,9 @@ fn parameters() -> Value {
     let formats = json!({"type": "string", "enum": formats});
     let mut all = json!({
         "endpoint": in_path("endpoint", "The id or the name of an endpoint."),
+        "dataset": in_path("dataset", "The name of a source."),
         "index": in_path("index", "The name of a source."),
+        "id": in_path("id", "The id of a document."),
         "source": in_path("source", "The id or the name of a source."),
         "token": in_path("token", "The id of an access token."),
         "denied": in_path("denied", "The id of an entry of the deny list."),

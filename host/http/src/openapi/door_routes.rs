@@ -45,6 +45,23 @@ const fn bulk(path: &'static str, method: &'static str, id: &'static str) -> Rou
     }
 }
 
+/// One document of Elasticsearch.
+const fn document(
+    path: &'static str,
+    method: &'static str,
+    id: &'static str,
+    parameters: &'static [&'static str],
+) -> Route {
+    Route {
+        description: "One document as an event, as with POST /_bulk. Its id makes it idempotent.",
+        parameters,
+        body: Takes::Foreign(JSON),
+        success: &[(201, Gives::Foreign("The document is stored."))],
+        refusals: &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503],
+        ..route(path, method, id, Who::Ingest, "Send an event with a client of Elasticsearch")
+    }
+}
+
 const JSON: &[&str] = &["application/json"];
 
 /// All routes of the doors.
@@ -70,18 +87,21 @@ pub(super) const ROUTES: &[Route] = &[
             "/logs/logplex",
             "send_logplex_messages",
             &["application/logplex-1"],
-            &[(204, Gives::Nothing)],
+            &[(200, Gives::Foreign("Messages are stored; the body tells of refused ones.")), (204, Gives::Nothing)],
             "Send syslog messages with a drain of Heroku",
         )
     },
     Route {
         description: "Loki's push API, in JSON or in Protocol Buffers packed with Snappy. The header X-Scope-OrgID names the \
-                      source, too. Also at /api/v1/push. Refused entries are told by the status 400; the others are stored.",
+                      source, too. Also at /api/v1/push. What is to be told of refused entries stands in the body of a 200.",
         ..foreign(
             "/loki/api/v1/push",
             "send_loki_entries",
             &["application/json", "application/x-protobuf"],
-            &[(204, Gives::Nothing)],
+            &[
+                (200, Gives::Foreign("Entries are stored; the text tells of refused ones and of odd times.")),
+                (204, Gives::Nothing),
+            ],
             "Send entries with a client of Loki",
         )
     },
@@ -93,13 +113,19 @@ pub(super) const ROUTES: &[Route] = &[
     bulk("/_bulk", "put", "put_bulk"),
     Route { parameters: &["index"], ..bulk("/{index}/_bulk", "post", "send_bulk_to_index") },
     Route { parameters: &["index"], ..bulk("/{index}/_bulk", "put", "put_bulk_to_index") },
+    document("/{index}/_doc", "post", "send_document", &["index"]),
+    document("/{index}/_doc", "put", "put_document", &["index"]),
+    document("/{index}/_doc/{id}", "post", "send_document_of_id", &["index", "id"]),
+    document("/{index}/_doc/{id}", "put", "put_document_of_id", &["index", "id"]),
+    document("/{index}/_create/{id}", "post", "create_document", &["index", "id"]),
+    document("/{index}/_create/{id}", "put", "put_new_document", &["index", "id"]),
     Route {
         description: "Splunk's HTTP Event Collector: objects behind each other. Also at /services/collector.",
         ..foreign(
             "/services/collector/event",
             "send_splunk_events",
             JSON,
-            &[(200, Gives::Foreign("All events are stored."))],
+            &[(200, Gives::Foreign("Events are stored; refused ones are told."))],
             "Send events with a client of Splunk",
         )
     },
@@ -109,7 +135,7 @@ pub(super) const ROUTES: &[Route] = &[
             "/services/collector/raw",
             "send_splunk_lines",
             &["text/plain"],
-            &[(200, Gives::Foreign("All events are stored."))],
+            &[(200, Gives::Foreign("Lines are stored; refused ones are told."))],
             "Send lines with a client of Splunk",
         )
     },
@@ -139,6 +165,17 @@ pub(super) const ROUTES: &[Route] = &[
             JSON,
             &[(200, Gives::Foreign("The records are stored."))],
             "Send records with Amazon Data Firehose",
+        )
+    },
+    Route {
+        description: "The dataset names the source.",
+        parameters: &["dataset", "idempotency-key"],
+        ..foreign(
+            "/v1/datasets/{dataset}/ingest",
+            "send_axiom_events",
+            &["application/json", "application/x-ndjson"],
+            &[(200, Gives::Foreign("Events are stored; refused ones are told."))],
+            "Send events with a client of Axiom",
         )
     },
 ];

@@ -73,7 +73,7 @@ pub(super) enum Gives {
 
 /// The status codes with which a query may be refused.
 pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
-pub(super) const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
+pub(super) const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503, 507];
 pub(super) const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
 pub(super) const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
 pub(super) const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];

@@ -199,6 +199,7 @@ pub(super) fn schemas() -> Value {
             "rejected": count,
             "unread_times": count,
             "future_times": count,
+            "early_times": count,
             "errors": {"type": "array", "items": object(json!({"index": count, "message": text}), &["index", "message"])},
         }), &["message"]),
         "Health": object(json!({

@@ -134,7 +134,7 @@ impl Alerts {
         let reads = self.endpoints.reads(&endpoint).await?;
         let redact = redaction(&endpoint, &access, None)?;
         let values = alert.parameters.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
-        let sent = SentParameters { values, adhoc: None };
+        let sent = SentParameters { values, ..SentParameters::default() };
         let executor = Arc::clone(&self.executor);
         let is_slow = takes_time(&endpoint.manifest, &reads, &sent);
         let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;

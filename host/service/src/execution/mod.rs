@@ -40,7 +40,7 @@ pub(crate) use request::unbound_pin;
 pub(crate) use statements::{Language, RequestStatements};
 
 pub use explanation::{Explanation, code_is_not_explained};
-pub use parameters::{AdhocQuery, ParameterCollector, SentParameters, texts};
+pub use parameters::{AdhocQuery, ParameterCollector, SentParameters};
 pub use request::{QueryRequest, UsedParameters, limits_of, redaction, takes_time};
 
 /// How a component ran.

@@ -13,6 +13,9 @@ use tidegate_model::{Code, Failure, MOST_PARAMETERS};
 pub struct SentParameters {
     /// Names and texts; no name twice.
     pub values: Vec<(String, String)>,
+    /// The names of those that were sent as records or lists of JSON, whose text is their JSON. Only parameters of kind `json`
+    /// take them.
+    pub records: Vec<String>,
     /// An ad-hoc query.
     pub adhoc: Option<AdhocQuery>,
 }
@@ -30,10 +33,10 @@ impl SentParameters {
     /// The parameters of a JSON object, as in the body of a POST.
     ///
     /// # Errors
-    /// [`Code::InvalidBody`] for one that is no scalar; [`Code::TooLarge`] for too many.
+    /// [`Code::TooLarge`] for too many.
     pub fn of_object(object: Map<String, Value>) -> Result<Self, Failure> {
         let mut pairs = ParameterCollector::default();
-        pairs.extend(texts(object)?)?;
+        pairs.extend_object(object)?;
         Ok(pairs.finish())
     }
 }
@@ -44,6 +47,7 @@ pub struct ParameterCollector {
     values: Vec<(String, String)>,
     /// The index in `values` of each name.
     places: HashMap<String, usize>,
+    records: Vec<String>,
     /// How many were sent, repetitions included.
     count: usize,
 }
@@ -79,6 +83,26 @@ impl ParameterCollector {
         Ok(())
     }
 
+    /// Adds the values of a JSON object. A value that is null counts as not sent.
+    ///
+    /// # Errors
+    /// As [`Self::extend`].
+    pub fn extend_object(&mut self, object: Map<String, Value>) -> Result<(), Failure> {
+        for (name, value) in object {
+            let text = match value {
+                Value::Null => continue,
+                Value::String(text) => text,
+                Value::Bool(_) | Value::Number(_) => value.to_string(),
+                Value::Array(_) | Value::Object(_) => {
+                    self.records.push(name.clone());
+                    value.to_string()
+                }
+            };
+            self.extend([(name, text)])?;
+        }
+        Ok(())
+    }
+
     /// The parameters, with the ad-hoc query taken out of them.
     pub fn finish(self) -> SentParameters {
         let mut values = self.values;
@@ -92,27 +116,6 @@ impl ParameterCollector {
             (Some(sql), _) => Some(sql).filter(given).map(AdhocQuery::Sql),
             (None, lql) => lql.filter(given).map(AdhocQuery::Lql),
         };
-        SentParameters { values, adhoc }
+        SentParameters { values, records: self.records, adhoc }
     }
-}
-
-/// The values of a JSON object as texts. A value that is null counts as not sent.
-///
-/// # Errors
-/// [`Code::InvalidBody`] for an array or an object among the values.
-pub fn texts(object: Map<String, Value>) -> Result<Vec<(String, String)>, Failure> {
-    let mut pairs = Vec::new();
-    for (name, value) in object {
-        let text = match value {
-            Value::Null => continue,
-            Value::String(text) => text,
-            Value::Bool(_) | Value::Number(_) => value.to_string(),
-            Value::Array(_) | Value::Object(_) => {
-                let message = format!("parameter '{name}' must be a text, a number or a boolean");
-                return Err(Failure::new(Code::InvalidBody, message).about(name));
-            }
-        };
-        pairs.push((name, text));
-    }
-    Ok(pairs)
 }

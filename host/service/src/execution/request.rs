@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidegate_model::{
-    Arguments, Audience, Code, Failure, Format as ParameterFormat, Limits, Manifest, Value, whole_word,
+    Arguments, Audience, Code, Failure, Format as ParameterFormat, Kind, Limits, Manifest, Value, whole_word,
 };
 use uuid::Uuid;
 
@@ -91,8 +91,14 @@ impl Executor {
             Audience::All => 0,
             Audience::Tenant(_) => store.tenancy_generation(),
         };
-        let SentParameters { mut values, adhoc } = sent;
+        let SentParameters { mut values, records, adhoc } = sent;
         let manifest = with_parameters_of(&endpoint.manifest, reads);
+        let takes_records =
+            |name: &str| manifest.parameters.iter().any(|own| own.name == name && own.kind == Kind::Json);
+        if let Some(name) = records.into_iter().find(|name| !takes_records(name)) {
+            let message = format!("parameter '{name}' must be a text, a number or a boolean");
+            return Err(Failure::new(Code::InvalidBody, message).about(name));
+        }
         let settings = &endpoint.manifest.settings;
         let unrestricted = adhoc.is_some() && !settings.sandboxable;
         if unrestricted && !access.is_private() {

@@ -34,7 +34,7 @@ async fn saved(service: &Service, (toml, query): (&str, &str)) -> Arc<Endpoint> 
 
 fn sent(values: &[(&str, &str)], sql: Option<&str>) -> SentParameters {
     let values = values.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-    SentParameters { values, adhoc: sql.map(|sql| AdhocQuery::Sql(sql.to_owned())) }
+    SentParameters { values, records: Vec::new(), adhoc: sql.map(|sql| AdhocQuery::Sql(sql.to_owned())) }
 }
 
 #[tokio::test]

@@ -225,7 +225,7 @@ mod tests {
 
         let access = Arc::new(Access::to_all("a test"));
         let adhoc = Some(AdhocQuery::Sql("SELECT event_message FROM t".to_owned()));
-        let sent = SentParameters { values: Vec::new(), adhoc };
+        let sent = SentParameters { adhoc, ..SentParameters::default() };
         let request = service.executor.check_request(endpoint, &[], &access, sent, Format::NdJson, false).unwrap();
         let memory = service.executor.answers.of(request.tenant);
         let seen = LastSeen::read("0");

@@ -66,6 +66,7 @@ pub(super) const DOORS: &[Setting<DoorOptions>] = &[
     source!("splunk_source", "/services/collector", splunk_source),
     source!("datadog_source", "/api/v2/logs", datadog_source),
     source!("firehose_source", "/logs/firehose", firehose_source),
+    source!("axiom_source", "/v1/datasets/NAME/ingest", axiom_source),
 ];
 
 /// The sources that the options name, each with the name of its setting.

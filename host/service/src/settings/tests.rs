@@ -41,6 +41,7 @@ fn every_setting_sets_one_thing_of_its_own() {
         ("splunk_source", "other"),
         ("datadog_source", "other"),
         ("firehose_source", "other"),
+        ("axiom_source", "other"),
         ("vercel_verify", "other"),
         ("endpoint", "http://collector:4318"),
         ("service_name", "other"),

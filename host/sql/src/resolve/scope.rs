@@ -19,6 +19,7 @@ use sqlparser::ast::Ident;
 use tidegate_model::{Code, Failure, nearest};
 
 use crate::fail::{Planning, Result, fail, place_of};
+use crate::text::written;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::stored_field;
@@ -195,7 +196,7 @@ impl Scope<'_> {
                 Relation::Table { columns, .. } => column(columns, &name.value).is_some(),
                 element => Type::field(element.element_fields(), &name.value).is_some(),
             })
-            .map(|relation| format!("{}.{}", relation.alias().unwrap_or("?"), name.value))
+            .map(|relation| format!("{}.{}", written(relation.alias().unwrap_or("?")), written(&name.value)))
             .collect();
         let message = format!("the name {} is ambiguous; write {}", name.value, homes.join(" or "));
         fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value)

@@ -87,6 +87,17 @@ fn name(text: &str, out: &mut String) -> usize {
     text.len()
 }
 
+/// A name as it is written in SQL: in backticks, unless it is a plain identifier.
+pub(crate) fn written(name: &str) -> Cow<'_, str> {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_plain {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`")))
+    }
+}
+
 /// Unescapes a name in backticks: a doubled backtick is one backtick, and a doubled backslash is one backslash.
 pub(super) fn unescape_token(token: &mut TokenWithSpan) {
     if let Token::Word(word) = &mut token.token
@@ -100,6 +111,13 @@ pub(super) fn unescape_token(token: &mut TokenWithSpan) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_written_as_they_are_read() {
+        assert_eq!((written("a_1"), written("_")), ("a_1".into(), "_".into()));
+        assert_eq!((written("service.name"), written("")), ("`service.name`".into(), "``".into()));
+        assert_eq!((written("a`b"), written("1a")), ("`a\\`b`".into(), "`1a`".into()));
+    }
 
     #[test]
     fn escaped_backticks_of_names_are_doubled_and_nothing_else_changes() {

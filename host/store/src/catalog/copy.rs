@@ -18,7 +18,7 @@ use crate::{
     error::{Result, StoreError},
 };
 
-/// The most keys of requests of one source in a copy, the newest ones: a key has 64 bytes that cannot be compressed.
+/// The most keys of one sender and source in a copy, the newest ones: a key has 64 bytes that cannot be compressed.
 const MOST_KEYS: i64 = 1_000;
 
 /// Tables that are not copied row by row.
@@ -96,13 +96,15 @@ fn columns(conn: &Connection, table: &str) -> Result<String> {
     Ok(conn.query_row(sql, [table], |row| row.get(0))?)
 }
 
-/// Copies the newest keys of requests whose events are in segments.
+/// Copies the newest keys of each sender whose events are in segments. A key begins with what stands for its sender.
 fn copy_keys(tx: &Connection) -> Result<()> {
     let columns = columns(tx, "ingest_keys")?;
     let mut of_source = tx.prepare(&format!(
-        "INSERT INTO main.ingest_keys ({columns}) SELECT {columns} FROM live.ingest_keys AS k
-         WHERE source = ?1 AND NOT EXISTS (SELECT 1 FROM live.wal WHERE wal.seq = k.seq)
-         ORDER BY created_at DESC LIMIT ?2"
+        "INSERT INTO main.ingest_keys ({columns}) SELECT {columns} FROM
+             (SELECT *, row_number() OVER (PARTITION BY substr(name, 1, 8) ORDER BY created_at DESC) AS place
+              FROM live.ingest_keys AS k
+              WHERE source = ?1 AND NOT EXISTS (SELECT 1 FROM live.wal WHERE wal.seq = k.seq))
+         WHERE place <= ?2"
     ))?;
     let mut sources = tx.prepare("SELECT key FROM live.sources")?;
     let keys = sources.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;

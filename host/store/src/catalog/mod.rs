@@ -27,7 +27,7 @@ use std::{
     fs,
     io::ErrorKind,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rusqlite::{Connection, OptionalExtension};
@@ -61,10 +61,10 @@ pub(crate) fn leave_original(copy: &Connection) -> Result<()> {
 }
 
 /// The catalog of a data folder; see [`Store::catalog`](crate::Store::catalog).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Catalog {
     path: PathBuf,
-    conn: Mutex<Connection>,
+    conn: Arc<Mutex<Connection>>,
 }
 
 /// Why no catalog is found in a folder: there is none, or it may not be read.
@@ -93,7 +93,7 @@ impl Catalog {
             return Err(StoreError::CatalogMissing(data.to_owned()));
         }
         database::migrate(&mut conn, &path)?;
-        Ok(Catalog { path, conn: Mutex::new(conn) })
+        Ok(Catalog { path, conn: Arc::new(Mutex::new(conn)) })
     }
 
     /// Opens the catalog of a data folder beside a server that may be running there, for the command line to manage
@@ -111,7 +111,7 @@ impl Catalog {
         names::create_log(data_dir)?;
         let conn = database::connect(&path, false)?;
         match database::version(&conn, &path)? {
-            database::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),
+            database::VERSION => Ok(Catalog { path, conn: Arc::new(Mutex::new(conn)) }),
             0 => Err(not_found(data_dir)),
             old => Err(StoreError::Incompatible {
                 path,

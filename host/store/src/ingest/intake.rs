@@ -16,6 +16,7 @@ use crate::{
     ingest::{
         json_text::{too_long, write_json},
         normalise::{self, TimeCounts},
+        request_key::RequestKey,
         tape::{Tape, View},
         tape_reader::{read_leading, read_tape, stored_events},
         tenant_keys,
@@ -38,6 +39,8 @@ pub struct Ingested {
     pub unread_times: usize,
     /// Of the stored ones, those with a time more than a day after their arrival.
     pub future_times: usize,
+    /// Of the stored ones, those with a time in 1970.
+    pub early_times: usize,
 }
 
 /// An event that cannot be stored.
@@ -47,6 +50,8 @@ pub struct RefusedEvent {
     pub index: usize,
     /// What is wrong with it, and what would be right.
     pub reason: String,
+    /// Whether another event is stored under its name ([`Intake::name_last`]).
+    pub is_conflict: bool,
 }
 
 /// The events of one call, encoded one by one. Made by [`Store::intake`](crate::Store::intake), stored by
@@ -67,6 +72,9 @@ pub struct Intake {
     columns: Columns,
     counts: Counts,
     refused: Vec<RefusedEvent>,
+    /// Where the last event begins in the body.
+    last: usize,
+    named: Vec<names::NamedEvent>,
 }
 
 /// What there is of the columns of a call.
@@ -82,7 +90,8 @@ enum Columns {
 /// The copy's columns are made later.
 impl Clone for Intake {
     fn clone(&self) -> Intake {
-        let Intake { body, now, max_bytes, audience, policy, expected, columns: _, counts, refused } = self;
+        let Intake { body, now, max_bytes, audience, policy, expected, columns: _, counts, refused, last, named } =
+            self;
         Intake {
             body: body.clone(),
             now: *now,
@@ -93,6 +102,8 @@ impl Clone for Intake {
             columns: Columns::None,
             counts: *counts,
             refused: refused.clone(),
+            last: *last,
+            named: named.clone(),
         }
     }
 }
@@ -124,6 +135,8 @@ pub(crate) struct PreparedCall {
     pub(crate) times: TimeCounts,
     /// The time of arrival, in microseconds.
     pub(crate) now: i64,
+    /// The names of its events that have one.
+    pub(crate) named: Vec<RequestKey>,
 }
 
 impl Intake {
@@ -140,6 +153,8 @@ impl Intake {
             columns: Columns::None,
             counts: Counts::default(),
             refused: Vec::new(),
+            last: 0,
+            named: Vec::new(),
         }
     }
 
@@ -203,7 +218,7 @@ impl Intake {
     /// Records the refusal of an event that could not be parsed.
     pub fn refuse(&mut self, reason: String) {
         self.counts.reasons += reason.capacity();
-        self.refused.push(RefusedEvent { index: self.counts.events, reason });
+        self.refused.push(RefusedEvent { index: self.counts.events, reason, is_conflict: false });
         self.counts.events += 1;
     }
 
@@ -240,7 +255,13 @@ impl Intake {
         self.counts.times = times;
         self.counts.rows += 1;
         self.counts.events += 1;
+        self.last = before;
         Ok(())
+    }
+
+    /// When the events arrived, in microseconds.
+    pub(crate) fn now(&self) -> i64 {
+        self.now
     }
 
     /// For whom the events are sent.
@@ -287,7 +308,11 @@ impl Intake {
             Columns::Making(columns) => columns.held(),
             Columns::Made(columns) => columns.held(),
         };
-        self.body.capacity() + columns + self.refused.capacity() * size_of::<RefusedEvent>() + self.counts.reasons
+        self.body.capacity()
+            + columns
+            + self.refused.capacity() * size_of::<RefusedEvent>()
+            + self.counts.reasons
+            + self.named.capacity() * size_of::<names::NamedEvent>()
     }
 
     /// A savepoint at the present state.
@@ -302,6 +327,7 @@ impl Intake {
         }
         self.body.truncate(to.body);
         self.refused.truncate(to.refused);
+        self.named.retain(|event| event.place.end <= to.body);
         self.counts = to.counts;
     }
 
@@ -333,9 +359,11 @@ impl Intake {
             refused: self.refused,
             times: self.counts.times,
             now: self.now,
+            named: self.named.into_iter().map(|event| event.key).collect(),
         }
     }
 }
 
+mod names;
 #[cfg(test)]
 mod tests;

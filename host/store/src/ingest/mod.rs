@@ -13,6 +13,7 @@ pub(crate) mod intake;
 pub(crate) mod json_text;
 pub(crate) mod json_tree;
 pub(crate) mod normalise;
+pub(crate) mod request_key;
 pub(crate) mod tape;
 mod tape_builder;
 mod tape_pruning;

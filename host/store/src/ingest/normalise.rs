@@ -5,7 +5,7 @@
 //! event's own keys. What these three could not represent is in `_overflow`, by JSON pointer. Empty values (NULL, `{}`,
 //! `[]`) are removed, and an array of exactly one object is replaced by the object.
 
-use std::io;
+use std::{io, ops::Range};
 
 use uuid::Uuid;
 
@@ -23,6 +23,10 @@ use crate::{
 /// for long.
 const AHEAD: i64 = 24 * 3600 * 1_000_000;
 
+/// The year 1970, in microseconds. A time in it is rather one in a smaller unit than its sender meant, and no query over the
+/// last hours finds it.
+const FIRST_YEAR: Range<i64> = 0..365 * 24 * 3600 * 1_000_000;
+
 /// Counts of unusual times in a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TimeCounts {
@@ -30,6 +34,8 @@ pub(crate) struct TimeCounts {
     pub(crate) unread: usize,
     /// Events with a time more than a day after their arrival.
     pub(crate) ahead: usize,
+    /// Events with a time in 1970.
+    pub(crate) early: usize,
 }
 
 /// The most levels of nesting of an event, itself included. A write-ahead row is read by a parser whose limit is 127,
@@ -139,6 +145,7 @@ pub(crate) fn normalise<'e>(event: Item<'e>, now: i64, times: &mut TimeCounts) -
     }
     let time = time.unwrap_or(now);
     times.ahead += usize::from(time > now.saturating_add(AHEAD));
+    times.early += usize::from(FIRST_YEAR.contains(&time));
 
     // The reserved fields come first, in the order of the columns.
     let whole = out.open();

@@ -79,6 +79,8 @@ pub(crate) struct Source {
     unflushed: Arc<AtomicUsize>,
     /// Told when rows have become columns or a segment.
     room: Notify,
+    /// Held from looking for the names of a call's events until the call is stored, so that none of them comes between.
+    pub(crate) naming: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -188,6 +190,7 @@ impl Source {
             filling: Mutex::default(),
             unflushed,
             room: Notify::new(),
+            naming: Arc::default(),
         };
         source.reserve_tenants();
         source

@@ -1,17 +1,24 @@
 //! Ingest: events in, acknowledged when they are on stable storage.
 
-use std::{ops::RangeInclusive, sync::atomic::Ordering};
+use std::{
+    ops::RangeInclusive,
+    sync::{Arc, atomic::Ordering},
+};
 
 use serde_json::Value;
 use tidegate_model::{Audience, SenderPolicy, SourceTenancy};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::{
     clock::now_micros,
     error::{Result, StoreError},
-    ingest::intake::{Ingested, Intake},
+    ingest::{
+        intake::{Ingested, Intake},
+        request_key::RequestKey,
+    },
     source::Source,
     store::Store,
-    wal::idempotency::{KeyedRequest, RequestKey},
+    wal::idempotency::{self, KeyedRequest, NamedEvents},
 };
 
 /// The least number of events of a call that are normalised on a blocking thread.
@@ -103,7 +110,7 @@ impl Store {
 
     /// [`Self::ingest_intake`] of a request that may be repeated. For a day, a request with the same key and body
     /// stores nothing and gets the answer of the first. The key is stored in the transaction of the events; at least
-    /// 50,000 keys of a source are kept. If nothing of a request is stored, neither is its key.
+    /// 50,000 keys of a sender and source are kept. The same holds for [names of events](Intake::name_last). If nothing of a request is stored, neither is its key.
     ///
     /// # Errors
     /// As [`Self::ingest`]; [`StoreError::KeyReused`] when the key came with another body;
@@ -122,16 +129,42 @@ impl Store {
         source.pace(self.options.pace_bytes()).await;
         self.check_room()?;
         source.check_backlog(self.options.max_raw_rows)?;
+        let (intake, turn) = self.settle_names(&source, intake).await?;
         let mut call = intake.finish();
         let (refused, times) = (std::mem::take(&mut call.refused), call.times);
-        let mut told = Ingested { stored: 0, refused, unread_times: times.unread, future_times: times.ahead };
+        let mut told = Ingested {
+            stored: 0,
+            refused,
+            unread_times: times.unread,
+            future_times: times.ahead,
+            early_times: times.early,
+        };
         if call.rows > 0 {
             let once = key.map(|key| KeyedRequest { key, now: call.now, future_times: times.ahead });
-            let stored = self.writer.ingest(source, call, once).await?;
+            let keys = std::mem::take(&mut call.named);
+            let named = turn.map(|turn| NamedEvents { keys, now: call.now, _turn: turn });
+            let stored = self.writer.ingest(source, call, once, named).await?;
             told.stored = stored.rows;
             told.future_times = stored.future_times.unwrap_or(told.future_times);
         }
         Ok(told)
+    }
+
+    /// Takes the events out of a call that are stored already under their names. Where there are names, the guard is to be held until
+    /// the call is stored.
+    async fn settle_names(&self, source: &Source, mut intake: Intake) -> Result<(Intake, Option<OwnedMutexGuard<()>>)> {
+        if !intake.has_names() {
+            return Ok((intake, None));
+        }
+        let turn = Arc::clone(&source.naming).lock_owned().await;
+        let (catalog, key) = (self.catalog.clone(), source.key);
+        let settle = move || {
+            let now = intake.now();
+            intake.settle_names(|name| idempotency::body_of(&catalog.lock(), key, name, now)).map(|()| intake)
+        };
+        let settled = tokio::task::spawn_blocking(settle).await;
+        let intake = settled.map_err(|error| StoreError::corrupt("the names of events", error))??;
+        Ok((intake, Some(turn)))
     }
 
     fn check_room(&self) -> Result<()> {

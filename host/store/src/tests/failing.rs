@@ -172,7 +172,7 @@ async fn syncs_fail() {
         let mut intake = store.intake(0, tidegate_model::Audience::All);
         intake.add(json!({"id": i.to_string()}));
         let body = u8::try_from(i).unwrap();
-        store.ingest_once("s", intake, Some(RequestKey { name: [body; 32], body: [body; 32] })).await
+        store.ingest_once("s", intake, Some(RequestKey { sender: [0; 8], name: [body; 24], body: [body; 32] })).await
     };
     let (mut stored, mut known, mut unknown) = (BTreeSet::new(), 0, 0);
     for i in 0..80 {

@@ -11,7 +11,7 @@ const NOW: i64 = 1_763_633_702_123_456;
 const DAY: i64 = 24 * 3600 * 1_000_000;
 
 fn key(name: u8, body: u8) -> Option<RequestKey> {
-    Some(RequestKey { name: [name; 32], body: [body; 32] })
+    Some(RequestKey { sender: *b"sender-a", name: [name; 24], body: [body; 32] })
 }
 
 async fn send(store: &Store, events: &[Value], key: Option<RequestKey>, now: i64) -> Result<Ingested, StoreError> {
@@ -78,32 +78,70 @@ async fn requests_of_one_key_that_come_together_are_one() {
 }
 
 #[tokio::test]
-async fn the_newest_keys_of_a_source_are_kept() {
+async fn the_newest_keys_of_a_sender_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir);
     store.create_source("s").unwrap();
-    let fill = |count: i64| {
+    let fill = |sender: &str, count: i64| {
         let sql = format!(
             "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {count})
-             INSERT INTO ingest_keys SELECT 1, CAST(i AS BLOB), x'00', -i, 1, 0, {NOW} FROM n"
+             INSERT INTO ingest_keys SELECT 1, CAST('{sender}' || i AS BLOB), x'00', -i, 1, 0, {NOW} FROM n"
         );
         store.catalog().lock().execute_batch(&sql).unwrap();
     };
-    fill(60_000);
+    fill("sender-a", 60_000);
+    // The oldest of all, and few.
+    fill("sender-b", 100);
     for name in 0..4_u8 {
         for body in 0..250_u8 {
-            let key = RequestKey { name: std::array::from_fn(|i| if i == 0 { name } else { body }), body: [0; 32] };
+            let name = std::array::from_fn(|i| if i == 0 { name } else { body });
+            let key = RequestKey { sender: *b"sender-a", name, body: [0; 32] };
             send(&store, &[json!({})], Some(key), NOW).await.unwrap();
         }
     }
-    let (left, newest): (i64, i64) = store
-        .catalog()
-        .lock()
-        .query_row("SELECT count(*), count(*) FILTER (WHERE seq > 0) FROM ingest_keys", [], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-        .unwrap();
-    assert_eq!((left, newest), (50_000, 1_000));
+    let count = |condition: &str| {
+        let sql = format!("SELECT count(*) FROM ingest_keys WHERE {condition}");
+        store.catalog().lock().query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let of = |sender: &str| count(&format!("substr(name, 1, 8) = CAST('{sender}' AS BLOB)"));
+    assert_eq!((of("sender-a"), of("sender-b"), count("seq > 0")), (50_000, 100, 1_000));
+}
+
+#[tokio::test]
+async fn an_event_with_a_name_is_stored_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let call = |events: &[(u8, u8)], now: i64| {
+        let mut intake = store.intake(now, tidegate_model::Audience::All);
+        for (name, body) in events {
+            intake.add(json!({"id": format!("{name}-{body}")}));
+            intake.name_last(RequestKey { sender: [7; 8], name: [*name; 24], body: [*body; 32] });
+        }
+        store.ingest_intake("s", intake)
+    };
+    let told =
+        |ingested: Ingested| (ingested.stored, ingested.refused.iter().map(|event| event.index).collect::<Vec<_>>());
+    assert_eq!(told(call(&[(1, 1), (2, 2)], NOW).await.unwrap()), (2, vec![]));
+    // A part of it again, one with another body, and a new one.
+    assert_eq!(told(call(&[(2, 2), (1, 9), (3, 3)], NOW).await.unwrap()), (1, vec![1]));
+    assert_eq!(told(call(&[(1, 1), (2, 2), (3, 3)], NOW + 1).await.unwrap()), (0, vec![]));
+    // Together with others, of which only one can be the first.
+    let (a, b, c) = tokio::join!(call(&[(4, 4)], NOW), call(&[(4, 4), (5, 5)], NOW), call(&[(5, 5), (4, 4)], NOW));
+    assert_eq!([a, b, c].into_iter().map(|told| told.unwrap().stored).sum::<usize>(), 2);
+    store.flush().await.unwrap();
+    drop(store);
+    let store = open(&dir);
+    let mut intake = store.intake(NOW, tidegate_model::Audience::All);
+    intake.add(json!({}));
+    intake.name_last(RequestKey { sender: [7; 8], name: [1; 24], body: [1; 32] });
+    assert_eq!(store.ingest_intake("s", intake.clone()).await.unwrap().stored, 0);
+    assert_eq!(all(&store, "s").await.len(), 5);
+    // After a day it is another event.
+    let mut later = store.intake(NOW + DAY, tidegate_model::Audience::All);
+    later.add(json!({}));
+    later.name_last(RequestKey { sender: [7; 8], name: [1; 24], body: [1; 32] });
+    assert_eq!(store.ingest_intake("s", later).await.unwrap().stored, 1);
 }
 
 #[tokio::test]

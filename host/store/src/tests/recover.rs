@@ -189,7 +189,7 @@ async fn a_request_that_is_sent_again_is_stored_again_only_if_it_is_lost() {
     let send = async |store: &Store, number: u8| {
         let mut intake = store.intake(5, tidegate_model::Audience::All);
         intake.add(json!({"id": format!("{number}")}));
-        let key = crate::RequestKey { name: [number; 32], body: [number; 32] };
+        let key = crate::RequestKey { sender: [0; 8], name: [number; 24], body: [number; 32] };
         store.ingest_once("s", intake, Some(key)).await.unwrap();
     };
     send(&store, 1).await;
@@ -205,6 +205,29 @@ async fn a_request_that_is_sent_again_is_stored_again_only_if_it_is_lost() {
     }
     let ids: Vec<_> = all(&store, "s").await.iter().map(|row| row["id"].clone()).collect();
     assert_eq!(ids, ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_copy_has_the_newest_keys_of_each_sender() {
+    let folders = Folders::new();
+    let store = folders.open("data").unwrap();
+    store.create_source("s").unwrap();
+    for (sender, count, time) in [("sender-a", 1_500, 2), ("sender-b", 3, 1)] {
+        let sql = format!(
+            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+             INSERT INTO ingest_keys SELECT 1, CAST('{sender}' || i AS BLOB), x'00', -i, 1, 0, {time} FROM n"
+        );
+        store.catalog().lock().execute_batch(&sql).unwrap();
+    }
+    put_catalog(&store).unwrap();
+    drop(store);
+    folders.recover("new");
+    let store = folders.open("new").unwrap();
+    let of = |sender: &str| {
+        let sql = format!("SELECT count(*) FROM ingest_keys WHERE substr(name, 1, 8) = CAST('{sender}' AS BLOB)");
+        store.catalog().lock().query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!((of("sender-a"), of("sender-b")), (1_000, 3));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ async fn a_bad_event_is_refused_alone() {
     let store = open(&dir);
     store.create_source("s").unwrap();
     let reason = "an event must be a JSON object, not a string".to_owned();
-    let refused = vec![RefusedEvent { index: 1, reason }];
+    let refused = vec![RefusedEvent { index: 1, reason, is_conflict: false }];
     let told = store.ingest("s", vec![json!({"id": "a"}), json!("text"), json!({"id": "b"})]).await.unwrap();
     assert_eq!(told, Ingested { stored: 2, refused, ..Ingested::default() });
     let told = store.ingest("s", vec![json!("text")]).await.unwrap();

@@ -4,14 +4,20 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::{error::Result, memory::call_columns::MadeColumns, source::Source, wal::idempotency::KeyedRequest};
+use crate::{
+    error::Result,
+    memory::call_columns::MadeColumns,
+    source::Source,
+    wal::idempotency::{KeyedRequest, NamedEvents},
+};
 
 pub(crate) struct PendingCall {
     pub(crate) source: Arc<Source>,
     pub(crate) rows: usize,
     pub(crate) body: Vec<u8>,
     pub(crate) columns: Option<MadeColumns>,
-    pub(crate) once: Option<KeyedRequest>,
+    pub(crate) once: Option<Box<KeyedRequest>>,
+    pub(crate) named: Option<Box<NamedEvents>>,
     pub(crate) reply: oneshot::Sender<Result<StoredCall>>,
     /// Held until the answer. These permits bound the queue.
     pub(crate) room: OwnedSemaphorePermit,

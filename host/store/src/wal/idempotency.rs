@@ -4,28 +4,22 @@
 //! give its request a key. The key is stored in the transaction of the events, together with the answer, so that both
 //! are on stable storage or neither is. A request with the same key and the same body gets the first answer and stores
 //! nothing; with another body it is refused.
+//!
+//! Events may have names of their own (documents of Elasticsearch), each of which is a key in the same way.
 
 use rusqlite::{Connection, OptionalExtension, params};
+use tokio::sync::OwnedMutexGuard;
 
-use crate::error::Result;
+use crate::{error::Result, ingest::request_key::RequestKey};
 
 /// How long a key is kept: a day, in microseconds.
 const WINDOW: i64 = 24 * 3600 * 1_000_000;
 
-/// So many of the newest keys of a source stay. Older ones are deleted now and then, so that there may be more.
-const MOST: i64 = 50_000;
+/// So many of the newest keys of a sender at a source stay. Older ones are deleted now and then, so that there may be more.
+const MOST: usize = 50_000;
 
-/// Each time the process has stored so many keys, those of the source that stored the last one are counted.
+/// Each time the process has stored so many keys, those of the sender and source that stored the last one are counted.
 const LOOK: u64 = 1_000;
-
-/// The key of a request and its body, both as digests, which are short whatever was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RequestKey {
-    /// The SHA-256 of the key and of the identity of the sender.
-    pub name: [u8; 32],
-    /// The SHA-256 of the body.
-    pub body: [u8; 32],
-}
 
 /// A key that is to be stored with its call.
 #[derive(Debug)]
@@ -35,6 +29,16 @@ pub(crate) struct KeyedRequest {
     pub(crate) now: i64,
     /// The number of its events with a time far ahead. It is part of the answer and depends on the time of arrival.
     pub(crate) future_times: usize,
+}
+
+/// The names of events that are to be stored with their call. None of them is stored yet, and until the call is, no other call
+/// with names of this source comes between.
+#[derive(Debug)]
+pub(crate) struct NamedEvents {
+    pub(crate) keys: Vec<RequestKey>,
+    /// When the events arrived, in microseconds.
+    pub(crate) now: i64,
+    pub(crate) _turn: OwnedMutexGuard<()>,
 }
 
 /// The answer to an earlier request with the same key.
@@ -50,7 +54,8 @@ pub(crate) fn find(tx: &Connection, source: i64, once: &KeyedRequest) -> Result<
     let mut statement = tx.prepare_cached(
         "SELECT body, rows, future_times FROM ingest_keys WHERE source = ?1 AND name = ?2 AND created_at > ?3",
     )?;
-    let found = statement.query_row(params![source, once.key.name, once.now.saturating_sub(WINDOW)], |row| {
+    let oldest = once.now.saturating_sub(WINDOW);
+    let found = statement.query_row(params![source, once.key.stored_name(), oldest], |row| {
         Ok(EarlierRequest {
             same_body: row.get_ref(0)?.as_blob().is_ok_and(|body| body == once.key.body),
             rows: row.get::<_, i64>(1)?.unsigned_abs() as usize,
@@ -60,29 +65,52 @@ pub(crate) fn find(tx: &Connection, source: i64, once: &KeyedRequest) -> Result<
     Ok(found.optional()?)
 }
 
-/// Stores the key of a request whose events have this `seq`. `nth` counts the keys that this process has stored.
-pub(crate) fn keep(tx: &Connection, source: i64, once: &KeyedRequest, seq: i64, rows: usize, nth: u64) -> Result<()> {
+/// The digest of the event that is stored under a name. A digest that cannot be read is that of no event.
+pub(crate) fn body_of(conn: &Connection, source: i64, key: &RequestKey, now: i64) -> Result<Option<[u8; 32]>> {
+    let mut statement =
+        conn.prepare_cached("SELECT body FROM ingest_keys WHERE source = ?1 AND name = ?2 AND created_at > ?3")?;
+    let found = statement.query_row(params![source, key.stored_name(), now.saturating_sub(WINDOW)], |row| {
+        Ok(row.get_ref(0)?.as_blob().ok().and_then(|body| body.try_into().ok()).unwrap_or_default())
+    });
+    Ok(found.optional()?)
+}
+
+/// Stores the key of a request whose events have this `seq`, and those of its events. `kept` counts the keys that this process has stored.
+pub(crate) fn keep(
+    tx: &Connection,
+    source: i64,
+    (once, named): (Option<&KeyedRequest>, Option<&NamedEvents>),
+    (seq, rows): (i64, usize),
+    kept: &mut u64,
+) -> Result<()> {
+    let Some(now) = once.map(|once| once.now).or(named.map(|named| named.now)) else { return Ok(()) };
     tx.prepare_cached("DELETE FROM ingest_keys WHERE source = ?1 AND created_at <= ?2")?
-        .execute([source, once.now.saturating_sub(WINDOW)])?;
-    tx.prepare_cached(
+        .execute([source, now.saturating_sub(WINDOW)])?;
+    let mut insert = tx.prepare_cached(
         "INSERT OR REPLACE INTO ingest_keys (source, name, body, seq, rows, future_times, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?
-    .execute(params![
-        source,
-        once.key.name,
-        once.key.body,
-        seq,
-        rows as i64,
-        once.future_times as i64,
-        once.now
-    ])?;
-    if nth.is_multiple_of(LOOK) {
-        tx.prepare_cached(
-            "DELETE FROM ingest_keys WHERE source = ?1 AND seq <=
-                 (SELECT seq FROM ingest_keys WHERE source = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
-        )?
-        .execute([source, MOST])?;
+    )?;
+    let of_request = once.map(|once| (&once.key, rows, once.future_times));
+    let of_events = named.into_iter().flat_map(|named| &named.keys).map(|key| (key, 1, 0));
+    for (key, rows, future_times) in of_request.into_iter().chain(of_events) {
+        insert.execute(params![source, key.stored_name(), key.body, seq, rows as i64, future_times as i64, now])?;
+        *kept += 1;
+        if kept.is_multiple_of(LOOK) {
+            prune(tx, source, key)?;
+        }
     }
+    Ok(())
+}
+
+/// Deletes the oldest keys of a sender at a source beyond [`MOST`].
+fn prune(tx: &Connection, source: i64, key: &RequestKey) -> Result<()> {
+    let (first, mut last) = (key.sender.as_slice(), [u8::MAX; 33]);
+    last.iter_mut().zip(first).for_each(|(to, from)| *to = *from);
+    tx.prepare_cached(
+        "DELETE FROM ingest_keys WHERE source = ?1 AND name BETWEEN ?2 AND ?3 AND seq <
+             (SELECT seq FROM ingest_keys WHERE source = ?1 AND name BETWEEN ?2 AND ?3
+              ORDER BY seq DESC LIMIT 1 OFFSET ?4)",
+    )?
+    .execute(params![source, first, last.as_slice(), (MOST - 1) as i64])?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::{
     ingest::tape_reader::stored_events,
     memory::batch_builder::RawCall,
     source::Source,
-    wal::idempotency::{self, EarlierRequest, KeyedRequest},
+    wal::idempotency::{self, EarlierRequest, KeyedRequest, NamedEvents},
 };
 
 /// A call that is to be inserted.
@@ -24,6 +24,7 @@ pub(crate) struct WalRecord<'c> {
     pub(crate) rows: usize,
     pub(crate) body: &'c [u8],
     pub(crate) once: Option<&'c KeyedRequest>,
+    pub(crate) named: Option<&'c NamedEvents>,
 }
 
 /// What happened to a call in its transaction.
@@ -35,18 +36,18 @@ pub(crate) enum InsertOutcome {
     Repeated(EarlierRequest),
 }
 
-/// Inserts calls in one transaction, except those that are stored already. `named` counts the keys that this process
+/// Inserts calls in one transaction, except those that are stored already. `kept` counts the keys that this process
 /// has stored.
 pub(crate) fn append<'c>(
     conn: &mut Connection,
     calls: impl ExactSizeIterator<Item = WalRecord<'c>>,
-    named: &mut u64,
+    kept: &mut u64,
 ) -> Result<Vec<InsertOutcome>> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut written = Vec::with_capacity(calls.len());
     {
         let mut statement = tx.prepare_cached("INSERT INTO wal (source, body) VALUES (?1, ?2)")?;
-        for WalRecord { source, rows, body, once } in calls {
+        for WalRecord { source, rows, body, once, named } in calls {
             if let Some(once) = once
                 && let Some(earlier) = idempotency::find(&tx, source, once)?
             {
@@ -55,10 +56,7 @@ pub(crate) fn append<'c>(
             }
             statement.execute(params![source, body])?;
             let seq = tx.last_insert_rowid();
-            if let Some(once) = once {
-                *named += 1;
-                idempotency::keep(&tx, source, once, seq, rows, *named)?;
-            }
+            idempotency::keep(&tx, source, (once, named), (seq, rows), kept)?;
             written.push(InsertOutcome::New(seq));
         }
     }

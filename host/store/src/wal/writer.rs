@@ -23,7 +23,7 @@ use crate::{
         acknowledged::Acknowledged,
         call::{PendingCall, StoredCall, WriteFailure},
         checkpointer::{self, Checkpointer},
-        idempotency::KeyedRequest,
+        idempotency::{KeyedRequest, NamedEvents},
         rows,
         writer_thread::{Job, LEAST_PAGES, WriterMessage, WriterThread},
     },
@@ -81,7 +81,7 @@ impl Writer {
             full: false,
             last,
             acknowledged,
-            named: 0,
+            kept: 0,
             pages: 0,
             checkpointer: Checkpointer::start(of_checkpoints)?,
             is_first: true,
@@ -111,6 +111,7 @@ impl Writer {
         source: Arc<Source>,
         call: PreparedCall,
         once: Option<KeyedRequest>,
+        named: Option<NamedEvents>,
     ) -> Result<StoredCall> {
         let PreparedCall { body, columns, rows, .. } = call;
         self.check()?;
@@ -120,7 +121,8 @@ impl Writer {
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
         let _turn = handover::writer_turn();
         let (reply, answer) = oneshot::channel();
-        let pending = PendingCall { source, rows, body, columns, once, reply, room };
+        let (once, named) = (once.map(Box::new), named.map(Box::new));
+        let pending = PendingCall { source, rows, body, columns, once, named, reply, room };
         self.queue.send(WriterMessage::Ingest(pending)).map_err(|_| StoreError::Closed)?;
         answer.await.unwrap_or(Err(StoreError::Closed))
     }

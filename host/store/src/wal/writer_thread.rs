@@ -84,7 +84,7 @@ pub(crate) struct WriterThread {
     /// Where that is noted; `None` where it cannot be.
     pub(crate) acknowledged: Option<Acknowledged>,
     /// Keys of requests that were stored.
-    pub(crate) named: u64,
+    pub(crate) kept: u64,
     /// Estimate of the pages that were written to the log since the last checkpoint.
     pub(crate) pages: usize,
     pub(crate) checkpointer: Checkpointer,
@@ -281,7 +281,7 @@ impl WriterThread {
         let (mut rows, mut bytes) = (0, 0);
         let mut replies = Vec::with_capacity(group.len());
         for (pending, written) in group.into_iter().zip(written) {
-            let PendingCall { source, rows: own, body, columns, reply, once: _, room } = pending;
+            let PendingCall { source, rows: own, body, columns, reply, once: _, named, room } = pending;
             let told = match written {
                 InsertOutcome::New(seq) => {
                     rows += own;
@@ -295,14 +295,14 @@ impl WriterThread {
                 }
                 InsertOutcome::Repeated(_) => Err(StoreError::KeyReused),
             };
-            replies.push((reply, told, room));
+            replies.push((reply, told, (room, named)));
         }
         if let Some(noted) = self.acknowledged.as_ref().filter(|_| rows > 0) {
             noted.note(self.last);
         }
         // Counted before the answers, so that a caller who has an answer finds it in the numbers.
         self.counters.committed(rows, bytes, began.elapsed());
-        for (reply, told, _room) in replies {
+        for (reply, told, _held) in replies {
             // The caller may be gone; its events are stored all the same.
             let _ = reply.send(told);
         }
@@ -313,9 +313,10 @@ impl WriterThread {
             source: pending.source.key,
             rows: pending.rows,
             body: &pending.body,
-            once: pending.once.as_ref(),
+            once: pending.once.as_deref(),
+            named: pending.named.as_deref(),
         });
-        let written = rows::append(&mut self.conn, calls, &mut self.named);
+        let written = rows::append(&mut self.conn, calls, &mut self.kept);
         #[cfg(test)]
         let written = Faults::take(&self.faults.appends, written);
         self.pages += group.iter().map(|pending| pending.body.len() / PAGE_BYTES + 1).sum::<usize>() + LEAST_PAGES;

@@ -3,26 +3,25 @@
 //! The name of an index is the name of a source. A document is an event as it is, as at `/api/logs`. Events cannot be
 //! changed, so `update` and `delete` are refused, each by itself.
 
-use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
-use percent_encoding::percent_decode_str;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tidegate_model::{Code, Failure};
 use tidegate_service::door_options::DoorOptions;
+use uuid::Uuid;
 
 use super::super::batch::MAX_EVENTS;
 use super::super::body::Encoding;
 use super::super::credentials::KeyPlace;
 use super::super::door::{Delivered, Door, content_type};
-use super::super::events::{Events, Place};
+use super::super::events::{Events, Item, Place};
 use super::super::text::Text;
-use super::bulk_answer::{PREFIX, accepted, refused};
+use super::bulk_action::{Line, Target, target};
+use super::bulk_answer::{accepted, refused, stored};
 use super::documents::document;
 use super::fields::{Fields, flat};
 
@@ -36,7 +35,18 @@ impl Door for Bulk {
     }
 
     fn paths(&self) -> &'static [&'static str] {
-        &["/_bulk", "/{index}/_bulk", "/elasticsearch/_bulk", "/elasticsearch/{index}/_bulk"]
+        &[
+            "/_bulk",
+            "/{index}/_bulk",
+            "/{index}/_doc",
+            "/{index}/_doc/{id}",
+            "/{index}/_create/{id}",
+            "/elasticsearch/_bulk",
+            "/elasticsearch/{index}/_bulk",
+            "/elasticsearch/{index}/_doc",
+            "/elasticsearch/{index}/_doc/{id}",
+            "/elasticsearch/{index}/_create/{id}",
+        ]
     }
 
     /// Some of its clients send so.
@@ -65,6 +75,11 @@ impl Door for Bulk {
         true
     }
 
+    /// Bulk helpers send documents again that were refused with 429, and give up at a request that was.
+    fn tells_each(&self) -> bool {
+        true
+    }
+
     fn check(&self, head: &Parts) -> Result<Encoding, Failure> {
         let kind = content_type(head);
         if kind.is_empty() || kind.contains("json") {
@@ -75,12 +90,17 @@ impl Door for Bulk {
     }
 
     fn read(&self, head: &Parts, body: &Bytes, events: Events) -> Result<Events, Failure> {
-        let index = index_of(head.uri.path());
-        read(index.as_deref(), body, events)
+        match target(head.uri.path()) {
+            Target::Bulk(index) => read(index.as_deref(), body, events),
+            Target::Document { action, index, id } => document_of(action, (&index, id), body, events),
+        }
     }
 
-    fn accepted(&self, _head: &Parts, delivered: &Delivered) -> Response {
-        accepted(delivered)
+    fn accepted(&self, head: &Parts, delivered: &Delivered) -> Response {
+        match target(head.uri.path()) {
+            Target::Bulk(_) => accepted(delivered),
+            Target::Document { .. } => stored(delivered),
+        }
     }
 
     fn refused(&self, _head: &Parts, failure: Failure) -> Response {
@@ -88,36 +108,8 @@ impl Door for Bulk {
     }
 }
 
-/// The index that a path names.
-fn index_of(path: &str) -> Option<Cow<'_, str>> {
-    let path = path.strip_prefix(PREFIX).unwrap_or(path);
-    let index = path.strip_suffix("/_bulk")?.trim_matches('/');
-    (!index.is_empty()).then(|| percent_decode_str(index).decode_utf8_lossy())
-}
-
-/// What a line wants done.
-#[derive(Deserialize)]
-struct Action<'a> {
-    #[serde(borrow, rename = "_index", default)]
-    index: Option<Cow<'a, str>>,
-    /// Read only if it is a text or a number, and only where it is used.
-    #[serde(borrow, rename = "_id", default)]
-    id: Option<&'a RawValue>,
-}
-
 /// The longest action line that is read, in bytes: what is made of one takes many times its bytes.
 const LONGEST_ACTION: usize = 64 << 10;
-
-const ACTIONS: [&str; 4] = ["index", "create", "update", "delete"];
-
-/// The action of a line, and what it is to be done with.
-fn action(line: &str) -> Option<(&'static str, Action<'_>)> {
-    let line: std::collections::HashMap<&str, Option<Action<'_>>> = serde_json::from_str(line).ok()?;
-    let mut actions = line.into_iter();
-    let (name, action) = actions.next()?;
-    let name = ACTIONS.into_iter().find(|known| *known == name)?;
-    actions.next().is_none().then(|| (name, action.unwrap_or(Action { index: None, id: None })))
-}
 
 fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Events, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
@@ -126,6 +118,8 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
     // One failure for all events of an action.
     let [update, delete] = ["update", "delete"]
         .map(|name| Arc::new(bad(format!("events cannot be changed: {name} is not done; send index or create"))));
+    let own = events.finder.as_ref().and_then(|finder| finder.expected.clone()).unwrap_or_default();
+    let mut index: Arc<str> = path_index.unwrap_or(&own).into();
     let mut lines = text.as_str().split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
     while let Some((number, line)) = lines.next() {
         if line.len() > LONGEST_ACTION {
@@ -134,7 +128,7 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
                 number + 1
             )));
         }
-        let Some((name, action)) = action(line) else {
+        let Ok(Line(name, action)) = serde_json::from_str(line) else {
             return Err(bad(format!(
                 "Malformed action/metadata line [{}]: expected an object with one of index, create; nothing of the \
                  request was stored",
@@ -142,6 +136,11 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
             )));
         };
         let document = if name == "delete" { None } else { Some(lines.next()) };
+        let named = action.index.as_deref().or(path_index);
+        if named.is_some_and(|named| *named != *index) {
+            index = named.unwrap_or_default().into();
+        }
+        let mut id = action.id();
         let fate = match document.map(|document| document.map(|(_, document)| document)) {
             Some(None) => {
                 return Err(bad(
@@ -149,14 +148,12 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
                         .to_owned(),
                 ));
             }
-            Some(Some(document)) if name != "update" => {
-                let index = action.index.as_deref().or(path_index);
-                take(index, action.id, document, &text, &mut events)
-            }
+            Some(Some(document)) if name != "update" => take(named, &mut id, document, &text, &mut events),
             Some(_) => Err(Arc::clone(&update)),
             None => Err(Arc::clone(&delete)),
         };
-        events.note(name, fate);
+        let id = id.unwrap_or_default().into_boxed_str();
+        events.note(Item { action: name, index: Arc::clone(&index), id, fate });
         if events.items.len() > MAX_EVENTS {
             let message = format!("the request has more than {MAX_EVENTS} events; send smaller batches");
             return Err(Failure::new(Code::TooLarge, message));
@@ -171,34 +168,67 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
     Ok(events)
 }
 
-/// Reads a document into the batch of its source.
+/// Reads the only document of a request.
+fn document_of(
+    action: &'static str,
+    (index, mut id): (&str, Option<String>),
+    body: &[u8],
+    mut events: Events,
+) -> Result<Events, Failure> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Err(Failure::new(Code::InvalidBody, "request body is required"));
+    }
+    let text = Text::json(body);
+    events.own.hold_more(text.held());
+    let fate = take(Some(index), &mut id, text.as_str().trim(), &text, &mut events);
+    let id = id.unwrap_or_default().into_boxed_str();
+    events.note(Item { action, index: index.into(), id, fate });
+    Ok(events)
+}
+
+/// Reads a document into the batch of its source. One with an id is stored only once. `id` becomes that of the event.
 fn take(
     index: Option<&str>,
-    id: Option<&RawValue>,
+    id: &mut Option<String>,
     line: &str,
     text: &Text<'_>,
     events: &mut Events,
 ) -> Result<Place, Arc<Failure>> {
+    if let Some(limited) = &events.limited {
+        return Err(Arc::clone(limited));
+    }
     let source = match index {
         Some(index) => source_of(index, events)?,
         // The request's own source, or that of the settings; without one, the request is refused.
         None => 0,
     };
+    let name = id.as_ref().and_then(|id| events.name_of(index.unwrap_or_default(), id));
     let batch = events.at(source);
     let place = Place { source, event: batch.count() };
+    let told = RefCell::new(id.take());
     let event = |mut fields: Fields| {
-        if let Some(id) = id.filter(|id| id.get().starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9')))
-            && !fields.contains_key("id")
-            && let Ok(id) = serde_json::from_str::<Value>(id.get())
-        {
-            fields.insert("id".to_owned(), id);
+        let given = told.take();
+        let own = match fields.get("id") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(own)) => Some(own.clone()).filter(|own| !own.is_empty()),
+            Some(other) => Some(other.to_string()),
+        };
+        let made = || Uuid::new_v4().to_string();
+        let id = given.or_else(|| own.clone()).unwrap_or_else(made);
+        if own.is_none() {
+            fields.insert("id".to_owned(), Value::from(id.as_str()));
         }
+        told.replace(Some(id));
         Some(Ok(flat(fields)))
     };
     match text.check(line).and_then(|()| document(line, batch.max_event(), &event).unwrap_or(Err(String::new()))) {
-        Ok(event) => batch.take(event),
+        Ok(event) => match name {
+            Some(name) => batch.take_named(event, name.with(line.as_bytes())),
+            None => batch.take(event),
+        },
         Err(reason) => batch.refuse(reason),
     }
+    *id = told.into_inner();
     Ok(place)
 }
 
@@ -221,7 +251,6 @@ fn source_of(index: &str, events: &mut Events) -> Result<usize, Arc<Failure>> {
 mod tests {
     use super::super::super::batch::Batch;
     use super::super::super::body_memory::BodyMemory;
-    use super::super::super::events::Item;
     use super::*;
     use serde_json::json;
     use tidegate_model::Audience;
@@ -229,14 +258,6 @@ mod tests {
 
     fn lines(body: &str) -> Result<Events, Failure> {
         read(None, body.as_bytes(), Events::for_tests(200))
-    }
-
-    #[test]
-    fn the_index_stands_in_the_path() {
-        assert_eq!(index_of("/_bulk"), None);
-        assert_eq!(index_of("/elasticsearch/_bulk"), None);
-        assert_eq!(index_of("/logs-a.b-default/_bulk").as_deref(), Some("logs-a.b-default"));
-        assert_eq!(index_of("/elasticsearch/a%20b/_bulk").as_deref(), Some("a b"));
     }
 
     #[test]
@@ -248,7 +269,7 @@ mod tests {
              {{\"create\":{{}}}}\n{{\"a\":\"{long}\"}}\n"
         );
         let events = lines(&body).unwrap();
-        let expected = [json!({"id": "7", "event_message": "one"}), json!({"id": 8, "event_message": "two"})];
+        let expected = [json!({"id": "7", "event_message": "one"}), json!({"id": "8", "event_message": "two"})];
         assert_eq!(events.own.events(), expected);
         let fates: Vec<_> = events.items.iter().map(|item| (item.action, item.fate.is_ok())).collect();
         assert_eq!(
@@ -279,12 +300,20 @@ mod tests {
             ("null", None),
             ("true", None),
             ("{}", None),
-            ("\"7\"", Some(json!("7"))),
-            ("-7", Some(json!(-7))),
+            ("\"7\"", Some("7")),
+            ("-7", Some("-7")),
         ] {
             let events = lines(&line(id)).unwrap();
-            assert_eq!(events.own.events()[0].get("id"), expected.as_ref(), "{}", &id[..id.len().min(20)]);
+            let event = &events.own.events()[0];
+            // Where there is none, one is made, so that the answer can tell it.
+            let (told, stored) = (&*events.items[0].id, event["id"].as_str().unwrap());
+            assert!(told == stored && expected.is_none_or(|id| id == told) && !told.is_empty(), "{event}");
+            assert_eq!(Uuid::parse_str(told).is_ok(), expected.is_none(), "{event}");
         }
+        // The id of the document is the event's; that of its own stays a field.
+        let both = lines("{\"index\":{\"_id\":\"7\"}}\n{\"id\":8}\n{\"index\":{}}\n{\"id\":9}\n").unwrap();
+        assert_eq!(both.own.events(), [json!({"id": 8}), json!({"id": 9})]);
+        assert_eq!(both.items.iter().map(|item| &*item.id).collect::<Vec<_>>(), ["7", "9"]);
         assert_eq!(lines(&line(&long_number)).unwrap().own.events().len(), 1);
     }
 

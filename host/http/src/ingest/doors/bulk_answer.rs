@@ -13,7 +13,7 @@ use tidegate_model::{Code, Failure};
 use tidegate_service::failures::text;
 
 use super::super::credentials::{self, KeyPlace};
-use super::super::door::{Delivered, as_unavailable, refusal_with};
+use super::super::door::{Delivered, as_unavailable, offer_basic, refusal_with};
 use super::super::events::Item;
 use super::super::intake::Sender;
 use crate::app::App;
@@ -31,17 +31,20 @@ const NAMED: usize = 100;
 /// take many times its bytes.
 pub(super) fn accepted(delivered: &Delivered) -> Response {
     let mut items = Vec::new();
-    let mut refused = 0;
-    for item in &delivered.items {
+    let (mut refused, mut retry_after) = (0, None);
+    for (place, item) in delivered.items.iter().enumerate() {
         if !items.is_empty() {
             items.push(b',');
         }
         let told = match failure_of(item, delivered) {
-            None => json!({item.action: {"status": 201, "result": "created"}}),
-            Some((status, kind, reason)) => {
+            None => json!({item.action: of_stored(item, place)}),
+            Some(failure) => {
                 refused += 1;
-                let reason = if refused > NAMED { Cow::Borrowed("refused, as others before it") } else { reason };
-                json!({item.action: {"status": status, "error": {"type": kind, "reason": reason}}})
+                retry_after = retry_after.max(after(&failure));
+                let many = "refused, as others before it";
+                let reason = if refused > NAMED { many } else { failure.message.as_str() };
+                let error = json!({"type": kind(failure.code), "reason": reason});
+                json!({item.action: {"_index": item.index, "_id": id_of(item), "status": status(failure.code), "error": error}})
             }
         };
         items.extend_from_slice(told.to_string().as_bytes());
@@ -49,14 +52,48 @@ pub(super) fn accepted(delivered: &Delivered) -> Response {
     let mut body = format!("{{\"took\":0,\"errors\":{},\"items\":[", refused > 0).into_bytes();
     body.append(&mut items);
     body.extend_from_slice(b"]}");
-    marked(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+    let mut response = marked(([(header::CONTENT_TYPE, "application/json")], body).into_response());
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
-/// Why an event was refused, with the status and the kind of the error; nothing if it is stored.
-fn failure_of<'d>(item: &'d Item, delivered: &'d Delivered) -> Option<(u16, &'static str, Cow<'d, str>)> {
+/// The answer to a request of one document.
+pub(super) fn stored(delivered: &Delivered) -> Response {
+    match delivered.items.first().map(|item| (item, failure_of(item, delivered))) {
+        Some((item, None)) => answer(StatusCode::CREATED, &of_stored(item, 0)),
+        Some((_, Some(failure))) => refused(failure.into_owned()),
+        None => refused(Failure::new(Code::InvalidBody, "request body is required")),
+    }
+}
+
+/// What is told of a stored document. Clients in Java demand all of these fields.
+fn of_stored(item: &Item, place: usize) -> Value {
+    json!({
+        "_index": item.index, "_id": id_of(item), "_version": 1, "result": "created",
+        "_shards": {"total": 1, "successful": 1, "failed": 0}, "_seq_no": place, "_primary_term": 1, "status": 201,
+    })
+}
+
+fn id_of(item: &Item) -> Option<&str> {
+    Some(&*item.id).filter(|id| !id.is_empty())
+}
+
+/// The status of a refused document. Clients send again what was too much, and know it by one status.
+fn status(code: Code) -> u16 {
+    if code == Code::Overloaded { 429 } else { code.status() }
+}
+
+fn after(failure: &Failure) -> Option<u64> {
+    failure.retry_after.or(failure.code.retry_after())
+}
+
+/// Why an event was refused; nothing if it is stored.
+fn failure_of<'d>(item: &'d Item, delivered: &'d Delivered) -> Option<Cow<'d, Failure>> {
     let of = |failure: &'d Failure| {
-        let code = as_unavailable(failure.clone()).code;
-        Some((code.status(), kind(code), Cow::Borrowed(failure.message.as_str())))
+        let is_full = failure.code == Code::StorageFull;
+        Some(if is_full { Cow::Owned(as_unavailable(failure.clone())) } else { Cow::Borrowed(failure) })
     };
     let place = match &item.fate {
         Ok(place) => place,
@@ -65,8 +102,9 @@ fn failure_of<'d>(item: &'d Item, delivered: &'d Delivered) -> Option<(u16, &'st
     match delivered.outcomes.get(place.source)? {
         Ok(outcome) => {
             let at = outcome.refused.binary_search_by_key(&place.event, |refused| refused.index).ok()?;
-            let reason = outcome.refused.get(at).map_or("", |refused| refused.reason.as_str());
-            Some((400, "document_parsing_exception", Cow::Borrowed(reason)))
+            let refused = outcome.refused.get(at)?;
+            let code = if refused.is_conflict { Code::Conflict } else { Code::InvalidBody };
+            Some(Cow::Owned(Failure::new(code, refused.reason.clone())))
         }
         Err(failure) => of(failure),
     }
@@ -83,7 +121,8 @@ pub(super) fn refused(failure: Failure) -> Response {
 
 /// The kind of an error, in the words of Elasticsearch.
 fn kind(code: Code) -> &'static str {
-    match code.status() {
+    match status(code) {
+        400 if code == Code::InvalidBody => "document_parsing_exception",
         401 | 403 => "security_exception",
         404 => "index_not_found_exception",
         409 => "version_conflict_engine_exception",
@@ -117,6 +156,7 @@ pub(super) const QUESTIONS: &[&str] = &[
     "/_data_stream/{name}",
     "/_ingest/pipeline/{name}",
     "/_cat/templates/{name}",
+    "/_cat/health",
 ];
 
 /// Answers what a client asks before it sends. It needs a token, so that nobody else learns of this interface.
@@ -124,8 +164,11 @@ pub(super) const QUESTIONS: &[&str] = &[
 /// made all the same is refused, because nothing would come of it.
 pub(crate) async fn question(State(app): State<Arc<App>>, request: Request) -> Response {
     let (head, _) = request.into_parts();
-    if let Err(failure) = Sender::of(&app, &head, &[KeyPlace::Pair("ApiKey")], &[]) {
-        return refused(failure);
+    let asked = Sender::of(&app, &head, &[KeyPlace::Pair("ApiKey")], &[]);
+    if let Err(failure) = asked.and_then(|sender| sender.limited.map_or(Ok(()), Err)) {
+        let mut refused = refused(failure);
+        offer_basic(&mut refused);
+        return refused;
     }
     let path = head.uri.path();
     let path = path.strip_prefix(PREFIX).unwrap_or(path).trim_end_matches('/');
@@ -197,9 +240,9 @@ mod tests {
 
     #[tokio::test]
     async fn each_event_has_its_item() {
-        let refused = vec![RefusedEvent { index: 1, reason: "bad".to_owned() }];
+        let refused = vec![RefusedEvent { index: 1, reason: "bad".to_owned(), is_conflict: false }];
         let unknown = Arc::new(Failure::new(Code::NotFound, "no such source"));
-        let item = |fate| Item { action: "create", fate };
+        let item = |fate| Item { action: "create", index: "a".into(), id: "7".into(), fate };
         let at = |source, event| item(Ok(Place { source, event }));
         let delivered = Delivered {
             outcomes: vec![

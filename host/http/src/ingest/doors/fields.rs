@@ -7,8 +7,8 @@
 use serde_json::{Map, Value};
 use tidegate_store::event_time;
 
-/// The names of the message, in the order in which they are tried.
-const MESSAGES: [&str; 5] = ["event_message", "message", "msg", "log", "body"];
+/// The names of the message, in the order in which they are tried. `MESSAGE` is that of syslog-ng and of the systemd journal.
+const MESSAGES: [&str; 7] = ["event_message", "message", "msg", "log", "body", "MESSAGE", "line"];
 /// The names of the time, in the order in which they are tried. `timestamp` is used if it is there at all.
 const TIMES: [&str; 5] = ["timestamp", "@timestamp", "time", "ts", "date"];
 /// 2001-09-09 in seconds. A smaller number in a field `time` is rather a duration, in a field `date` rather a date.
@@ -25,14 +25,17 @@ pub(super) const EXPANDED: usize = 64 << 20;
 pub(super) type Fields = Map<String, Value>;
 
 /// Takes the message out of the fields. The first two names may hold any value, the others text only: a field `body`
-/// that is a record is data.
+/// that is a record is data. A `message` that is a record or a list stays, so that what is in it can be read by its name.
 fn take_message(fields: &mut Fields) -> Option<Value> {
     let is_message = |name: &&&str| match fields.get(**name) {
         None | Some(Value::Null) => false,
         Some(value) => value.is_string() || matches!(**name, "event_message" | "message"),
     };
     let name = MESSAGES.iter().find(is_message)?;
-    fields.shift_remove(*name)
+    match fields.get(*name) {
+        Some(data @ (Value::Object(_) | Value::Array(_))) if *name == "message" => Some(data.clone()),
+        _ => fields.shift_remove(*name),
+    }
 }
 
 /// The value of the field with the time. `timestamp` is taken out of the fields, the others stay.
@@ -132,6 +135,18 @@ mod tests {
         assert_eq!(message(json!({"message": {"a": 1}, "log": "l"})), Some(json!({"a": 1})));
         assert_eq!(message(json!({"message": null, "event_message": "e"})), Some(json!("e")));
         assert_eq!(message(json!({"body": {"a": 1}})), None);
+        assert_eq!(message(json!({"MESSAGE": "M", "line": "l"})), Some(json!("M")));
+        assert_eq!(message(json!({"line": "l"})), Some(json!("l")));
+        assert_eq!(message(json!({"line": 42})), None);
+    }
+
+    #[test]
+    fn a_message_that_is_a_record_stays_one() {
+        let record = json!({"message": {"a": 1}, "severity": "info"});
+        let expected = json!({"message": {"a": 1}, "severity": "info", "event_message": {"a": 1}});
+        assert_eq!(flat(fields(record.clone())), expected);
+        let expected = json!({"event_message": {"a": 1}, "metadata": {"message": {"a": 1}, "severity": "info"}});
+        assert_eq!(nested(fields(record), as_text), expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `/logs/firehose`: an HTTP endpoint as destination of Amazon Data Firehose.
 //!
-//! A request has records in Base64, each with one object or several, or lines of text.
+//! A request has records in Base64, each with one object or several, or lines of text. Objects may be deliveries of CloudWatch.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,6 +23,7 @@ use super::super::door::{Delivered, Door, as_unavailable, refusal_with};
 use super::super::elements::each_element;
 use super::super::events::Events;
 use super::super::text::Text;
+use super::cloudwatch;
 use super::documents::document;
 use super::fields::{Fields, flat};
 use super::lines::lines;
@@ -135,6 +136,13 @@ fn record(data: &[u8], batch: &mut Batch) -> Result<(), Failure> {
     }
     let mark = batch.mark();
     for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+        if let Some(delivery) = value.as_ref().ok().and_then(|value| cloudwatch::Delivery::of(value.get())) {
+            delivery.read(batch)?;
+            if batch.has_failed() {
+                break;
+            }
+            continue;
+        }
         let read = |fields| Some(Ok(flat(fields)));
         match value.map(|value| document(value.get(), batch.max_event(), &read)) {
             Ok(Some(Ok(event))) => batch.take(event),

@@ -1,5 +1,6 @@
 //! `/logs/logplex`: the drains of Heroku, which send syslog messages over HTTP, each after its length.
 
+use axum::Json;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -14,6 +15,7 @@ use super::super::batch::Batch;
 use super::super::body::Encoding;
 use super::super::door::{Delivered, Door, content_type};
 use super::super::events::Events;
+use super::super::logged::told;
 use super::super::syslog::{frames::Length, message::Message, rfc5424};
 use super::fields::{Fields, event};
 
@@ -54,9 +56,9 @@ impl Door for Logplex {
         Ok(events)
     }
 
-    fn accepted(&self, _head: &Parts, _delivered: &Delivered) -> Response {
-        // A drain reads the status only.
-        StatusCode::NO_CONTENT.into_response()
+    /// A drain reads the status only; the body is for those who send by hand.
+    fn accepted(&self, _head: &Parts, delivered: &Delivered) -> Response {
+        told(delivered.own()).map_or_else(|| StatusCode::NO_CONTENT.into_response(), |told| Json(told).into_response())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use prost::Message;
@@ -19,6 +19,7 @@ use super::super::body::Encoding;
 use super::super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
 use super::super::elements::each_element;
 use super::super::events::Events;
+use super::super::logged::remarks;
 use super::super::text::Text;
 use super::super::wire;
 use super::fields::Fields;
@@ -29,8 +30,6 @@ const STREAMS: u64 = 1;
 const LABELS: u64 = 1;
 const ENTRIES: u64 = 2;
 const PLAIN: &str = "text/plain; charset=utf-8";
-/// How many refused entries the answer describes.
-const NAMED: usize = 10;
 
 /// The door for senders of Loki.
 #[derive(Debug)]
@@ -82,16 +81,15 @@ impl Door for Loki {
     }
 
     fn accepted(&self, _head: &Parts, delivered: &Delivered) -> Response {
-        let refused = &delivered.own().refused;
-        if refused.is_empty() {
+        let own = delivered.own();
+        let remarks = remarks(own, ("entry", "entries"));
+        if remarks.is_empty() {
             return StatusCode::NO_CONTENT.into_response();
         }
-        // Loki tells refused entries by this status, too: senders log the text and do not send again.
-        let mut told = format!("{} entries are stored, {} are refused", delivered.own().accepted, refused.len());
-        for refused in refused.iter().take(NAMED) {
-            told.push_str(&format!("\nentry {}: {}", refused.index, refused.reason));
-        }
-        refusal_with(Failure::new(Code::InvalidBody, "some entries are refused"), PLAIN, (told + "\n").into_bytes())
+        // Loki has the status 400 for refused entries. Some senders send the stored ones again then.
+        let counts = format!("{} entries are stored, {} are refused", own.accepted, own.refused.len());
+        let told = std::iter::once(counts).chain(remarks).map(|line| line + "\n").collect::<String>();
+        ([(header::CONTENT_TYPE, PLAIN)], told).into_response()
     }
 
     fn refused(&self, _head: &Parts, failure: Failure) -> Response {
@@ -127,8 +125,7 @@ fn json(body: &[u8], entries: &mut Entries<'_>) -> Result<(), Failure> {
     let push: Push<'_> = serde_json::from_str(text.as_str()).map_err(|error| bad(&error))?;
     let mut failed = None;
     let read = each_element(push.streams.get(), |stream| {
-        let read = stream_of(stream, entries).map_err(|failure| failure.unwrap_or_else(|error| bad(&error)));
-        failed = read.err();
+        failed = stream_of(stream, entries).err();
         failed.is_none() && !entries.batch.has_failed()
     });
     match failed {
@@ -137,28 +134,34 @@ fn json(body: &[u8], entries: &mut Entries<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Reads a stream of JSON. The error is a failure, or the reason why the body is no push request.
-fn stream_of(text: &str, entries: &mut Entries<'_>) -> Result<(), Result<Failure, String>> {
-    let bad = |error: serde_json::Error| Err(error.to_string());
-    let stream: Stream<'_> = serde_json::from_str(text).map_err(bad)?;
+/// Reads a stream of JSON. One that is none counts as a refused entry.
+///
+/// # Errors
+/// Those of [`Entries::add`].
+fn stream_of(text: &str, entries: &mut Entries<'_>) -> Result<(), Failure> {
+    let stream = serde_json::from_str::<Stream<'_>>(text);
+    let Some(stream) = stream.ok().filter(|stream| stream.values.get().starts_with('[')) else {
+        entries.batch.refuse("the stream is no object with a list of values".to_owned());
+        return Ok(());
+    };
     let own = stream.stream.map_or("{}", RawValue::get);
     let labels = if own.len() > entries.batch.max_event() {
         // Each of its entries is refused, for it is too long.
         Labels { bytes: own.len(), ..Labels::default() }
     } else {
         match read_event(own) {
-            Ok(Value::Object(values)) => Labels { values: Arc::new(values), bytes: own.len() },
-            Ok(_) => return Err(Err("the labels of a stream are an object".to_owned())),
-            Err(reason) => return Err(Err(reason)),
+            Ok(Value::Object(values)) => Labels { values: Arc::new(values), bytes: own.len(), refused: None },
+            Ok(_) => Labels::refused("the labels of the stream are no object".to_owned()),
+            Err(reason) => Labels::refused(format!("the labels of the stream cannot be read: {reason}")),
         }
     };
     let mut failed = None;
-    each_element(stream.values.get(), |entry| {
+    // The text was read as JSON before, so there is no error.
+    let _ = each_element(stream.values.get(), |entry| {
         failed = entries.add(&labels, entry.len(), || entry_of(entry)).err();
         failed.is_none() && !entries.batch.has_failed()
-    })
-    .map_err(bad)?;
-    failed.map_or(Ok(()), |failure| Err(Ok(failure)))
+    });
+    failed.map_or(Ok(()), Err)
 }
 
 fn entry_of(text: &str) -> Result<Entry, String> {
@@ -215,11 +218,11 @@ fn protobuf(body: &Bytes, entries: &mut Entries<'_>) -> Result<(), Failure> {
         let mut own = Labels::default();
         let longest = entries.batch.max_event();
         wire::each(WHAT, &stream, LABELS, &mut |text| {
-            let text = std::str::from_utf8(&text).map_err(|error| wire::bad(WHAT, &error.to_string()))?;
             own = if text.len() > longest {
                 Labels { bytes: text.len(), ..Labels::default() }
             } else {
-                labels(text).map_err(|reason| wire::bad(WHAT, &reason))?
+                let text = std::str::from_utf8(&text).map_err(|error| format!("the labels are no text: {error}"));
+                text.and_then(labels).unwrap_or_else(Labels::refused)
             };
             Ok(())
         })?;
@@ -309,20 +312,30 @@ mod tests {
         let values = json!([["1", "a"], ["x", "b"], ["1"], ["1", 5], ["1", "c", 5], 7, ["1", long], [2, "d", null]]);
         let batch = read(&Bytes::from(json!({"streams": [{"values": values}]}).to_string()), true).unwrap();
         assert_eq!((batch.events().len(), batch.refused().len()), (2, 6));
-        for bad in [
-            "",
-            "{}",
-            "[]",
-            "{\"streams\": 5}",
-            "{\"streams\": [5]}",
-            "{\"streams\": [{\"values\": 5}]}",
-            "{\"streams\": [{\"stream\": 5, \"values\": []}]}",
-            "{\"streams\": []",
-        ] {
+        for bad in ["", "{}", "[]", "{\"streams\": 5}", "{\"streams\": []"] {
             assert_eq!(read(&Bytes::from(bad), true).unwrap_err().code, Code::InvalidBody, "{bad}");
         }
         assert_eq!(read(&Bytes::from("{\"streams\": []}"), true).unwrap().events().len(), 0);
-        assert_eq!(read(&Bytes::from_static(b"\x0a\x05\x0a\x03{a}"), false).unwrap_err().code, Code::InvalidBody);
+    }
+
+    #[test]
+    fn a_stream_that_cannot_be_read_refuses_itself_alone() {
+        let values = json!([["1763633702123456789", "a"], ["1763633702123456789", "b"]]);
+        let good = json!({"stream": {"job": "x"}, "values": values});
+        let streams = json!([good, {"stream": 5, "values": values}, 5, {"values": 5}, good]);
+        let batch = read(&Bytes::from(json!({"streams": streams}).to_string()), true).unwrap();
+        let refused: Vec<usize> = batch.refused().iter().map(|refused| refused.index).collect();
+        assert_eq!((batch.events().len(), refused.as_slice()), (4, &[2, 3, 4, 5][..]));
+        let entry = WireEntry { timestamp: None, line: "a".to_owned(), structured: Vec::new() };
+        let stream = |labels: &str| WireStream {
+            labels: labels.to_owned(),
+            entries: vec![entry.clone(), entry.clone()],
+            hash: 7,
+        };
+        let push = WirePush { streams: vec![stream("{job=\"x\"}"), stream("{a}"), stream("{job=\"y\"}")] };
+        let batch = read(&push.encode_to_vec().into(), false).unwrap();
+        assert_eq!((batch.events().len(), batch.refused().len()), (4, 2));
+        assert!(batch.refused().iter().all(|refused| refused.reason.contains("\"{a}\"")), "{:?}", batch.refused());
     }
 
     proptest! {

@@ -15,6 +15,15 @@ pub(super) struct Labels {
     pub(super) values: Arc<Fields>,
     /// Their size as they were sent.
     pub(super) bytes: usize,
+    /// Why none of its entries is taken.
+    pub(super) refused: Option<Arc<str>>,
+}
+
+impl Labels {
+    /// The labels of a stream of which no entry is taken.
+    pub(super) fn refused(reason: String) -> Self {
+        Self { refused: Some(reason.into()), ..Self::default() }
+    }
 }
 
 /// An entry of a stream.
@@ -50,7 +59,9 @@ impl<'b> Entries<'b> {
     ) -> Result<(), Failure> {
         let whole = bytes.saturating_add(labels.bytes);
         self.expanded = self.expanded.saturating_add(whole);
-        if whole > self.batch.max_event() {
+        if let Some(reason) = &labels.refused {
+            self.batch.refuse(reason.to_string());
+        } else if whole > self.batch.max_event() {
             self.batch.refuse(too_long(whole, self.batch.max_event()));
         } else if self.expanded > EXPANDED {
             let message =
@@ -86,8 +97,10 @@ impl Entry {
 /// # Errors
 /// Why the labels cannot be read.
 pub(super) fn labels(text: &str) -> Result<Labels, String> {
-    let bad =
-        || format!("the labels {:?} cannot be read; they are {{name=\"value\", ...}}", text.get(..100).unwrap_or(text));
+    let bad = || {
+        let shown: String = text.chars().take(100).collect();
+        format!("the labels {shown:?} cannot be read; they are {{name=\"value\", ...}}")
+    };
     let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or_else(bad)?;
     let mut values = Fields::new();
     let mut rest = inner.trim_start();
@@ -106,7 +119,7 @@ pub(super) fn labels(text: &str) -> Result<Labels, String> {
             None => return Err(bad()),
         }
     }
-    Ok(Labels { values: Arc::new(values), bytes: text.len() })
+    Ok(Labels { values: Arc::new(values), bytes: text.len(), refused: None })
 }
 
 /// A text up to its closing quote, with the escapes of Go, and what follows it.

@@ -2,11 +2,14 @@
 //! `docs/contributing/ingest-formats.md`.
 //!
 //! - `logflare`, `logplex`: the paths of Logflare;
-//! - `loki` with `loki_entry`; `bulk` with `bulk_answer`: Elasticsearch; `splunk`; `datadog`; `firehose`;
+//! - `loki` with `loki_entry`; `bulk` with `bulk_action` and `bulk_answer`: Elasticsearch; `splunk`; `datadog`; `firehose` with `cloudwatch`; `axiom`;
 //! - `documents`, `lines`: cutting a body; `fields`: message and time where a protocol has none of its own.
 
+mod axiom;
 mod bulk;
+mod bulk_action;
 pub(super) mod bulk_answer;
+mod cloudwatch;
 mod datadog;
 mod documents;
 mod fields;
@@ -40,6 +43,7 @@ pub(super) static DOORS: &[&dyn Door] = &[
     &splunk::Splunk,
     &datadog::Datadog,
     &firehose::Firehose,
+    &axiom::Axiom,
 ];
 
 /// Routes that take no events: what senders ask before they send.

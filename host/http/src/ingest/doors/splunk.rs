@@ -12,6 +12,7 @@ use tidegate_service::failures::text;
 use super::super::credentials::KeyPlace;
 use super::super::door::{Delivered, Door, as_unavailable, refusal_with};
 use super::super::events::Events;
+use super::super::logged::told;
 use super::documents::{Documents, Read};
 use super::fields::{Fields, as_text, event, flat};
 use super::lines::lines;
@@ -43,7 +44,13 @@ impl Door for Splunk {
 
     /// `source` is a field of the events here.
     fn source_parameters(&self) -> &'static [&'static str] {
-        &["source_name", "index"]
+        &["source_name"]
+    }
+
+    /// Some senders always name an index, such as `main`.
+    fn suggested_source(&self, head: &Parts) -> Option<String> {
+        let mut query = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
+        query.find(|(name, value)| name == "index" && !value.is_empty()).map(|(_, index)| index.into_owned())
     }
 
     fn naming(&self) -> &'static str {
@@ -68,17 +75,9 @@ impl Door for Splunk {
     }
 
     fn accepted(&self, _head: &Parts, delivered: &Delivered) -> Response {
-        let Some(first) = delivered.own().refused.first() else {
-            return (StatusCode::OK, axum::Json(json!({"text": "Success", "code": 0}))).into_response();
-        };
-        let (stored, refused) = (delivered.own().accepted, delivered.own().refused.len());
-        let told = format!(
-            "Invalid data format: {stored} events are stored, {refused} are refused; the first: {}",
-            first.reason
-        );
-        let body = json!({"text": told, "code": 6, "invalid-event-number": first.index});
-        let failure = Failure::new(Code::InvalidBody, "some events are refused");
-        refusal_with(failure, JSON, body.to_string().into_bytes())
+        let mut body = Fields::from_iter([("text".to_owned(), "Success".into()), ("code".to_owned(), 0.into())]);
+        body.extend(told(delivered.own()).unwrap_or_default());
+        (StatusCode::OK, axum::Json(body)).into_response()
     }
 
     fn refused(&self, head: &Parts, failure: Failure) -> Response {
@@ -111,10 +110,11 @@ fn of_event(mut fields: Fields) -> Read {
     let project = metadata.get("project").cloned();
     let made = match own {
         Value::Object(mut own) => {
+            // The text of a record is what was sent as the event, without the time of its envelope.
+            let message = as_text(&own);
             if let Some(time) = time {
                 own.insert("timestamp".to_owned(), time);
             }
-            let message = as_text(&own);
             let Value::Object(mut made) = flat(own) else { return None };
             let has_message = ["event_message", "message"].iter().any(|name| made.contains_key(*name));
             if let Some(message) = message.filter(|_| !has_message) {
@@ -153,6 +153,9 @@ mod tests {
         let record = json!({"time": 1_763_633_702, "host": "h", "event": {"msg": "m", "level": "info"}});
         let expected =
             json!({"level": "info", "event_message": "m", "timestamp": 1_763_633_702, "metadata": {"host": "h"}});
+        assert_eq!(read(record), Some(Ok(expected)));
+        let record = json!({"time": 1_763_633_702, "event": {"a": 1}});
+        let expected = json!({"a": 1, "timestamp": 1_763_633_702, "event_message": "{\"a\":1}", "metadata": {}});
         assert_eq!(read(record), Some(Ok(expected)));
         for bad in [json!({}), json!({"event": ""}), json!({"event": null})] {
             assert!(read(bad).unwrap().is_err());

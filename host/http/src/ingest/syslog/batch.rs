@@ -145,6 +145,18 @@ impl Part {
     }
 }
 
+/// Whether a message begins as deflate or gzip do: rsyslog compresses single messages, after a `z`, and whole streams.
+pub(super) fn is_compressed(message: &[u8]) -> bool {
+    let begin = message.strip_prefix(b"z").unwrap_or(message);
+    let is_packed = match begin {
+        [0x1f, 0x8b, ..] => true,
+        // The two bytes of the head of zlib with a window of 32 KiB are a multiple of 31.
+        [first @ 0x78, second, ..] => u16::from_be_bytes([*first, *second]).is_multiple_of(31),
+        _ => false,
+    };
+    is_packed && std::str::from_utf8(message).is_err()
+}
+
 /// Whether the store may take the same messages later. After a write that failed in the middle they may be stored already,
 /// and then are twice: they are not lost.
 fn may_pass(failure: &Failure) -> bool {
@@ -152,4 +164,19 @@ fn may_pass(failure: &Failure) -> bool {
         failure.code,
         Code::TooManyRequests | Code::Overloaded | Code::StorageFull | Code::DataUnavailable | Code::Unconfirmed
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressed_messages_are_told_from_texts() {
+        for packed in [&b"x\x9c\xab\xcaH\xcd"[..], b"zx\xda\xb3\xf0", b"zx\x01\x01\x05\xff", b"\x1f\x8b\x08\x00"] {
+            assert!(is_compressed(packed), "{}", packed.escape_ascii());
+        }
+        for text in [&b"x^2 and y"[..], b"", b"x", b"z", b"zx", b"<14>1 x\x9c", b"x\xff", "x\u{20ac}".as_bytes()] {
+            assert!(!is_compressed(text), "{}", text.escape_ascii());
+        }
+    }
 }

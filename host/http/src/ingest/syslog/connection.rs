@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::super::body_memory::{BodyMemory, BodyReservation};
-use super::batch::Batch;
+use super::batch::{Batch, is_compressed};
 use super::frames::{Cut, Frames, Rest};
 use super::refusal::{Reason, Refusals};
 use super::sender::Sender;
@@ -166,6 +166,11 @@ impl Connection {
         loop {
             let (used, cut) = self.frames.next(&self.buffer);
             let refused = match cut {
+                // What follows on the connection cannot be read either.
+                Cut::Message(message) if is_compressed(message) => {
+                    self.refuse(Reason::Compressed);
+                    return Flow::End;
+                }
                 Cut::Message(message) => {
                     taken = true;
                     self.batch.take(&self.shared.app, &self.sender, message).err()

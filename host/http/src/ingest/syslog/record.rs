@@ -26,7 +26,27 @@ pub(crate) fn read(text: &str, calendar: Calendar) -> Result<Message<'_>, Unread
     // A header with a field too few or too many, or one that is not known; an element behind a blank or within the text.
     let Message { hostname, app_name, proc_id, msg_id, .. } = message;
     let is_in_header = [message.time.as_deref(), hostname, app_name, proc_id, msg_id].into_iter().flatten().any(is_own);
-    if is_in_header || has_own(message.text) { Err(Unreadable::BrokenCredentials) } else { Ok(message) }
+    if is_in_header || has_own(message.text) || shows_token(text, &message) {
+        return Err(Unreadable::BrokenCredentials);
+    }
+    Ok(message)
+}
+
+/// A token is longer. Shorter texts may stand in a message by chance.
+const SHORTEST_TOKEN: usize = 16;
+
+/// Whether there may be a token outside of the elements that are left out: an element within a value of another one, or the token of
+/// the message once more.
+fn shows_token(text: &str, message: &Message<'_>) -> bool {
+    let (own, others): (Vec<_>, Vec<_>) = message.data.elements().partition(|element| element.is_own());
+    if others.iter().any(|element| has_own(element.parameters())) {
+        return true;
+    }
+    let token = own.iter().find_map(|element| element.sent("token")).filter(|token| token.len() >= SHORTEST_TOKEN);
+    token.is_some_and(|token| {
+        let left_out: usize = own.iter().map(|element| element.parameters().matches(token).count()).sum();
+        text.matches(token).count() > left_out
+    })
 }
 
 /// Whether a word of the header is the beginning of an element with a token.
@@ -139,9 +159,18 @@ mod tests {
             "<14>1\t- - - - - [tidegate@1 token=\"secret\"] m",
             "<999>1 - - - - - [tidegate@1 token=\"secret\"] m",
             "1 - - - - - [tidegate@1 token=\"secret\"] m",
+            // Twice: in a value, in the text, in the header, within another word, without its element.
+            "<14>1 - - - - - [a x=\"[tidegate@1 token=\\\"secret\\\"\\]\"] m",
+            "<14>1 - - - - - [tidegate@1 token=\"sixteen-bytes-and-more\"] sixteen-bytes-and-more",
+            "<14>1 - - - - - [tidegate@1 token=\"sixteen-bytes-and-more\"][a x=\"sixteen-bytes-and-more\"] m",
+            "<14>1 - - - sixteen-bytes-and-more - [tidegate@1 token=\"sixteen-bytes-and-more\"] m",
+            "<14>1 - - - - - [tidegate@1 token=\"sixteen-bytes-and-more\"] token=\"sixteen-bytes-and-more\"",
         ] {
             assert_eq!(read(text, CALENDAR), Err(Unreadable::BrokenCredentials), "{text}");
         }
+        let (_, twice) =
+            of("<14>1 - - - - - [tidegate@1 token=\"sixteen-bytes-and-more\" token=\"sixteen-bytes-and-more\"] m");
+        assert_eq!(twice.token.as_deref(), Some("sixteen-bytes-and-more"));
         let (event, found) = of("<14>1 - - - - - [tidegate@1 token=\"secret\"][a x=\"1] m");
         assert_eq!(found.token.as_deref(), Some("secret"));
         assert_eq!(event.get("event_message"), Some(&json!("[a x=\"1] m")));

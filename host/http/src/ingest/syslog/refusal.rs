@@ -21,6 +21,7 @@ pub(super) enum Reason {
     NoSource,
     NotForTenant,
     Invalid,
+    Compressed,
     Incomplete,
     TooSlow,
     WrongLength,
@@ -37,6 +38,7 @@ impl Reason {
             Self::NoSource => "no_source",
             Self::NotForTenant => "not_for_tenant",
             Self::Invalid => "invalid",
+            Self::Compressed => "compressed",
             Self::Incomplete => "incomplete",
             Self::TooSlow => "too_slow",
             Self::WrongLength => "wrong_length",
@@ -62,6 +64,9 @@ impl Reason {
             Self::Invalid => {
                 "a message cannot be stored: it is no event, its structured data has more than 100 elements, its element \
                  [tidegate@...] is not well formed, or it has another tenant than its token"
+            }
+            Self::Compressed => {
+                "a message is compressed, which is not read here; the connection is closed: turn compression off (rsyslog: ZipLevel)"
             }
             Self::Incomplete => "a connection ended within a message",
             Self::TooSlow => "a message did not arrive in [syslog] message_timeout",

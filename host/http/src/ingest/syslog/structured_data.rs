@@ -79,12 +79,22 @@ impl<'m> Element<'m> {
 
     /// The first value of this name that is not empty.
     pub(crate) fn value(self, name: &str) -> Option<Cow<'m, str>> {
-        let value = self.parameters().find(|(known, value)| *known == name && !value.is_empty());
-        value.map(|(_, value)| unescaped(value))
+        self.sent(name).map(unescaped)
+    }
+
+    /// The same as it was sent.
+    pub(crate) fn sent(self, name: &str) -> Option<&'m str> {
+        let value = self.pairs().find(|(known, value)| *known == name && !value.is_empty());
+        value.map(|(_, value)| value)
+    }
+
+    /// The text of its parameters.
+    pub(crate) fn parameters(self) -> &'m str {
+        self.parameters
     }
 
     /// The names of the parameters with their values as they were sent.
-    fn parameters(self) -> impl Iterator<Item = (&'m str, &'m str)> {
+    fn pairs(self) -> impl Iterator<Item = (&'m str, &'m str)> {
         let mut rest = self.parameters;
         std::iter::from_fn(move || {
             let (name, value, after) = parameter(rest)?;
@@ -94,7 +104,7 @@ impl<'m> Element<'m> {
     }
 
     fn values(self) -> Map<String, Value> {
-        self.parameters().map(|(name, value)| (name.to_owned(), unescaped(value).into())).collect()
+        self.pairs().map(|(name, value)| (name.to_owned(), unescaped(value).into())).collect()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported}
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Found, Scope, ScopeColumn, column};
+use crate::text::written;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::kernel;
@@ -63,7 +64,8 @@ impl Resolver<'_> {
                 Code::UnknownColumn,
                 format!(
                     "cannot read the field {} of a value of type {ty}; unnest it first, e.g. CROSS JOIN UNNEST(...) AS x, and write x.{}",
-                    name.value, name.value
+                    name.value,
+                    written(&name.value)
                 ),
                 at,
             )

@@ -192,7 +192,8 @@ impl Resolver<'_> {
             }
             Type::Array(item) if matches!(*item, Type::Struct { .. }) => {
                 let message = format!(
-                    "{sign} reads a field of a record, and this is a list of records; write x.{key} after CROSS JOIN UNNEST(...) AS x"
+                    "{sign} reads a field of a record, and this is a list of records; write x.{} after CROSS JOIN UNNEST(...) AS x",
+                    text::written(&key)
                 );
                 return Err(invalid(message, at));
             }

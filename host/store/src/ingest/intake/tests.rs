@@ -68,11 +68,15 @@ fn odd_times_are_counted_with_the_events_that_are_stored() {
         json!({"timestamp": now + DAY}),
         json!({"timestamp": now + DAY + 1}),
         json!({"date": "9999-12-31T00:00:00Z"}),
+        json!({"timestamp": "1970-12-31T23:59:59Z"}),
+        json!({"timestamp": 0}),
+        json!({"timestamp": "1971-01-01T00:00:00Z"}),
+        json!({"timestamp": "1969-12-31T23:59:59Z"}),
     ] {
         intake.add(event);
     }
-    let told = TimeCounts { unread: 3, ahead: 2 };
-    assert_eq!((intake.rows(), intake.counts.times), (7, told));
+    let told = TimeCounts { unread: 3, ahead: 2, early: 2 };
+    assert_eq!((intake.rows(), intake.counts.times), (11, told));
     intake.take_back(mark);
     assert_eq!(intake.finish().times, TimeCounts::default());
 }
@@ -87,6 +91,37 @@ fn an_intake_can_be_taken_back() {
     intake.take_back(mark);
     intake.add(json!({"id": "c"}));
     intake.refuse("bad".to_owned());
-    assert_eq!(intake.refused(), [RefusedEvent { index: 2, reason: "bad".to_owned() }]);
+    assert_eq!(intake.refused(), [RefusedEvent { index: 2, reason: "bad".to_owned(), is_conflict: false }]);
     assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "c", "timestamp": 0})]);
+}
+
+#[test]
+fn events_that_are_stored_under_their_names_are_taken_out() {
+    let key = |name: u8, body: u8| RequestKey { sender: [0; 8], name: [name; 24], body: [body; 32] };
+    let mut intake = Intake::new(0, 100, Audience::All);
+    for (id, named) in [
+        ("a", Some(key(1, 1))),
+        ("b", None),
+        ("c", Some(key(2, 2))),
+        ("d", Some(key(3, 3))),
+        // Twice in one call, and once more with another body.
+        ("c", Some(key(2, 2))),
+        ("c", Some(key(2, 9))),
+    ] {
+        assert!(intake.add(json!({"id": id})));
+        named.into_iter().for_each(|key| intake.name_last(key));
+    }
+    let mark = intake.mark();
+    intake.add(json!({"id": "e"}));
+    intake.name_last(key(4, 4));
+    intake.take_back(mark);
+    intake.refuse("bad".to_owned());
+    let stored = [key(1, 1), key(3, 8), key(4, 4)];
+    let body_of = |key: &RequestKey| Ok(stored.iter().find(|stored| stored.name == key.name).map(|stored| stored.body));
+    intake.settle_names(body_of).unwrap();
+    let refused: Vec<_> = intake.refused().iter().map(|refused| (refused.index, refused.is_conflict)).collect();
+    assert_eq!((refused.as_slice(), intake.rows()), (&[(3, true), (5, true), (6, false)][..], 2));
+    let call = intake.clone().finish();
+    assert_eq!(call.named, [key(2, 2)]);
+    assert_eq!(events(intake), [json!({"id": "b", "timestamp": 0}), json!({"id": "c", "timestamp": 0})]);
 }
