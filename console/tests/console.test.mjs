@@ -96,7 +96,7 @@ test("each key is kept, however fast they come, in every editor and field", { ti
     await page.waitForTimeout(150);
     assert.equal(await written(page), typed, `${delay} ms a key`);
   }
-  await page.goto(`${base}/console#/endpoints/new`);
+  await page.goto(`${base}/console#/endpoints/new/endpoint`);
   const name = page.getByLabel("Name", { exact: true }).first();
   for (const delay of [0, 5]) {
     await name.fill("");
