@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HOST};
-use axum::http::{HeaderValue, Version};
+use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -42,6 +42,9 @@ use crate::tls::Tls;
 const LEAST_FLUSH: Duration = Duration::from_secs(3);
 /// The longest request head, in bytes: enough for a query string of 64 KiB and headers.
 const MAX_HEAD: usize = 256 << 10;
+/// The most fields of a head. Over HTTP/1, the parser has this bound; over HTTP/2, a field that was sent once is named again by
+/// one byte, and takes a hundred of memory each time.
+const MOST_FIELDS: usize = 100;
 /// How much of the response is buffered on one HTTP/2 stream, in bytes.
 const SEND_BUFFER: usize = 64 << 10;
 /// How many connections over the limit are accepted, so that probes are answered on them.
@@ -252,8 +255,12 @@ impl Connections {
     }
 }
 
-/// The refusal of a request without a host, or with two: what stands between might take another one than we do (RFC 9112).
-fn refused_host(request: &axum::extract::Request) -> Option<Response> {
+/// The refusal of a head with too many fields, without a host, or with two: what stands between might take another one than
+/// we do (RFC 9112).
+fn refused_head(request: &axum::extract::Request) -> Option<Response> {
+    if request.headers().len() > MOST_FIELDS {
+        return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response());
+    }
     let hosts = request.headers().get_all(HOST).iter().count();
     let least = usize::from(request.version() == Version::HTTP_11);
     if (least..=1).contains(&hosts) {
@@ -327,7 +334,7 @@ impl Connection {
             }
             let (version, stop_seen) = (request.version(), stop_seen.clone());
             async move {
-                if let Some(refused) = refused_host(&request) {
+                if let Some(refused) = refused_head(&request) {
                     return Ok(refused.map(|body| TimedBody::new(body, running)));
                 }
                 let Ok(mut response) = router.oneshot(request).await;

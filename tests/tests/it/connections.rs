@@ -139,6 +139,36 @@ fn an_idle_http2_connection_is_closed_only_after_its_own_time() {
     assert!(said_goodbye, "it is closed in the end, and told before");
 }
 
+/// Over HTTP/2 a field that was sent once is named again by one byte: thousands would fit into a head of a few kilobytes.
+#[test]
+fn a_head_has_a_hundred_fields_at_most() {
+    let server = Server::start();
+    let mut kept = connect(&server);
+    kept.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    kept.write_all(&frame(4, 0, 0, &[])).unwrap();
+    // GET over http, a path and an authority; then a field that is added to the table, and named again.
+    let start = [&[0x82, 0x86, 0x04, 7], &b"/health"[..], &[0x01, 1], b"x", &[0x40, 1], b"a", &[1], b"b"].concat();
+    let again = |times: usize| [&start[..], &vec![0xbe; times]].concat();
+    // The first head adds to the table, the others name what it added.
+    let named = |times: usize| [&start[..start.len() - 5], &vec![0xbe; times]].concat();
+    for (stream, head, is_taken) in
+        [(1, again(99), true), (3, named(101), false), (5, named(7_500), false), (7, named(100), true)]
+    {
+        kept.write_all(&frame(1, 5, stream, &head)).unwrap();
+        read_until(&mut kept, |kind, _, payload| {
+            // The status 200 is the entry 8 of the table of HPACK.
+            assert!(kind != 1 || payload.starts_with(&[0x88]) == is_taken, "{stream}: {payload:?}");
+            kind == 1
+        });
+    }
+    let mut plain = connect(&server);
+    let fields = "a: b\r\n".repeat(100);
+    plain.write_all(format!("GET /health HTTP/1.1\r\nhost: x\r\n{fields}\r\n").as_bytes()).unwrap();
+    let mut said = String::new();
+    plain.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 431 "), "{said}");
+}
+
 #[test]
 fn a_slow_body_is_closed_with_408() {
     let server =

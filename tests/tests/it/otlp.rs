@@ -207,3 +207,22 @@ fn a_small_body_does_not_become_a_large_one() {
     }
     assert!(server.peak_memory() < 500, "{} MiB", server.peak_memory());
 }
+
+/// An SDK that is given one address sends its spans and metrics there, too.
+#[test]
+fn spans_and_metrics_are_told_that_only_logs_are_stored() {
+    let server = Server::start();
+    for path in ["/v1/traces", "/v1/metrics"] {
+        let json = ("content-type", "application/json");
+        let told = server.call("POST", path, &[json, ("x-api-key", PUBLIC)], b"{\"resourceSpans\": []}");
+        assert_eq!(told.status, 200, "{}", told.body);
+        let message = told.body["partialSuccess"]["errorMessage"].as_str().unwrap();
+        assert!(message.contains("only logs") && message.contains("OTEL_TRACES_EXPORTER=none"), "{message}");
+        let headers = [("content-type", "application/x-protobuf"), ("authorization", &format!("Bearer {PUBLIC}"))];
+        let Raw { status, body, .. } = server.fetch("POST", path, &headers, b"\x0a\x00");
+        assert_eq!(status, 200);
+        let answer = ExportLogsServiceResponse::decode(&body[..]).unwrap();
+        assert!(answer.partial_success.unwrap().error_message.contains("only logs"));
+        assert_eq!(server.call("POST", path, &[json], b"{}").status, 401);
+    }
+}

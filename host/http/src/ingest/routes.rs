@@ -12,7 +12,7 @@ use super::door::Door;
 use super::doors::{DOORS, questions};
 use super::intake::access_of;
 use super::json_door::Logs;
-use super::otlp::Otlp;
+use super::otlp::{Otlp, other_signal};
 use super::otlp_grpc::OtlpGrpc;
 use super::receive::receive;
 use crate::app::App;
@@ -41,4 +41,6 @@ pub(crate) fn add_routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
         let handler = move |State(app): State<Arc<App>>, request: Request| receive(app, door, request);
         router.route(path, if door.takes_put() { post(handler).put(handler) } else { post(handler) })
     }))
+    .route("/v1/traces", post(other_signal))
+    .route("/v1/metrics", post(other_signal))
 }
