@@ -17,6 +17,7 @@ pub(crate) mod copy;
 pub(crate) mod database;
 mod denied;
 mod endpoints;
+pub(crate) mod meta;
 pub(crate) mod names;
 pub(crate) mod retention;
 pub(crate) mod retention_share;
@@ -30,7 +31,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use uuid::Uuid;
 
 pub use self::{
@@ -168,18 +169,12 @@ impl Catalog {
 
     /// A small setting.
     pub fn meta(&self, key: &str) -> Result<Option<String>> {
-        let conn = self.lock();
-        let mut statement = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-        Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+        meta::get(&self.lock(), key)
     }
 
     /// Writes a small setting.
     pub fn set_meta(&self, key: &str, value: &str) -> Result<()> {
-        self.lock().execute(
-            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            [key, value],
-        )?;
-        Ok(())
+        meta::set(&self.lock(), key, value)
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! The command line writes the word of the operator beside a server that runs, whose next run of retention takes it.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::{Catalog, retention_share};
+use super::{Catalog, meta, retention_share};
 use crate::{
     clock::{ClockState, now_micros},
     error::{Result, StoreError},
@@ -42,7 +42,7 @@ pub struct RetentionState {
 
 /// The state of the age clock; `None` in a catalog that has none yet.
 pub(crate) fn kept_clock(conn: &Connection) -> Result<Option<ClockState>> {
-    let text = get(conn, CLOCK)?;
+    let text = meta::get(conn, CLOCK)?;
     // What cannot be read counts as nothing: it is written by no one else.
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
@@ -63,27 +63,14 @@ pub(crate) fn keep_clock(conn: &Connection, state: ClockState) -> Result<()> {
         return Ok(());
     }
     let text = serde_json::to_string(&state).map_err(|error| StoreError::corrupt("the age clock", error))?;
-    set(conn, CLOCK, &text)
+    meta::set(conn, CLOCK, &text)
 }
 
 /// The word of the operator, which is taken.
 pub(crate) fn take_word(conn: &Connection) -> Result<Option<RetentionWord>> {
-    let Some(text) = get(conn, WORD)? else { return Ok(None) };
-    conn.execute("DELETE FROM meta WHERE key = ?1", [WORD])?;
+    let Some(text) = meta::get(conn, WORD)? else { return Ok(None) };
+    meta::remove(conn, WORD)?;
     Ok(Some(RetentionWord::ClockIsRight { time_has_passed: text == "passed" }))
-}
-
-fn get(conn: &Connection, key: &str) -> Result<Option<String>> {
-    let mut statement = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-    Ok(statement.query_row([key], |row| row.get(0)).optional()?)
-}
-
-fn set(conn: &Connection, key: &str, value: &str) -> Result<()> {
-    conn.prepare_cached(
-        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-    )?
-    .execute([key, value])?;
-    Ok(())
 }
 
 impl Catalog {
@@ -111,7 +98,7 @@ impl Catalog {
     /// Those of the catalog's database.
     pub fn say_of_retention(&self, word: RetentionWord) -> Result<()> {
         let RetentionWord::ClockIsRight { time_has_passed } = word;
-        set(&self.lock(), WORD, if time_has_passed { "passed" } else { "was wrong" })
+        meta::set(&self.lock(), WORD, if time_has_passed { "passed" } else { "was wrong" })
     }
 
     /// Lets the next run of retention drop all that is too old of all sources, however much of them it is.

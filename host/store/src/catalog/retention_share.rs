@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::meta;
 use crate::{
     clock::DAY,
     error::{Result, StoreError},
@@ -63,8 +64,7 @@ impl Share {
 
     /// What the catalog has of a source.
     pub(crate) fn read(conn: &Connection, source: Uuid) -> Result<Share> {
-        let mut statement = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-        let text: Option<String> = statement.query_row([key(source)], |row| row.get(0)).optional()?;
+        let text = meta::get(conn, &key(source))?;
         // What cannot be read counts as nothing: it is written by no one else.
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
@@ -72,11 +72,7 @@ impl Share {
     /// Keeps it in the catalog.
     pub(crate) fn write(self, conn: &Connection, source: Uuid) -> Result<()> {
         let text = serde_json::to_string(&self).map_err(|error| StoreError::corrupt("a share", error))?;
-        conn.prepare_cached(
-            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        )?
-        .execute(params![key(source), text])?;
-        Ok(())
+        meta::set(conn, &key(source), &text)
     }
 }
 
@@ -87,8 +83,7 @@ pub(crate) fn free(conn: &Connection, source: Uuid) -> Result<()> {
 
 /// Forgets a source that is deleted.
 pub(crate) fn forget(conn: &Connection, source: Uuid) -> Result<()> {
-    conn.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([key(source)])?;
-    Ok(())
+    meta::remove(conn, &key(source))
 }
 
 fn key(source: Uuid) -> String {

@@ -6,10 +6,11 @@
 //! stores a million calls in each second, so that all numbers given before are lower. The numbers that are left out are
 //! noted; a follower that has one of them has been told of calls that this catalog does not have.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior};
 use uuid::Uuid;
 
 use crate::{
+    catalog::meta,
     error::{Result, StoreError},
     wal::rows,
 };
@@ -40,7 +41,7 @@ pub(crate) fn leave_out(tx: &Connection, last: i64, next: i64) -> Result<()> {
     pairs.push((last, next));
     let pairs = pairs.split_off(pairs.len().saturating_sub(MOST));
     let text = serde_json::to_string(&pairs).map_err(|error| StoreError::corrupt("numbers of calls", error))?;
-    set(tx, LEFT_OUT, &text)?;
+    meta::set(tx, LEFT_OUT, &text)?;
     rows::skip_to(tx, next)
 }
 
@@ -52,39 +53,25 @@ pub(crate) fn is_left_out(conn: &Connection, call: i64) -> Result<bool> {
 /// The pairs of numbers between which none was given, oldest first.
 pub(crate) fn left_out(conn: &Connection) -> Result<Vec<(i64, i64)>> {
     // What cannot be read counts as nothing: it is written by no one else.
-    Ok(get(conn, LEFT_OUT)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+    Ok(meta::get(conn, LEFT_OUT)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// Notes that a source has lost segments with calls up to this number, in a transaction of the caller.
 pub(crate) fn note_dropped(tx: &Connection, source: Uuid, last: i64) -> Result<()> {
     let last = dropped_up_to(tx, source)?.max(last);
-    set(tx, &key(source), &last.to_string())
+    meta::set(tx, &key(source), &last.to_string())
 }
 
 /// The highest number of a call of which retention has dropped rows of a source; 0 if it has dropped none.
 pub(crate) fn dropped_up_to(conn: &Connection, source: Uuid) -> Result<i64> {
-    Ok(get(conn, &key(source))?.and_then(|text| text.parse().ok()).unwrap_or(0))
+    Ok(meta::get(conn, &key(source))?.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// Forgets what was dropped of a source, which is deleted, in a transaction of the caller.
 pub(crate) fn forget(tx: &Connection, source: Uuid) -> Result<()> {
-    tx.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([key(source)])?;
-    Ok(())
+    meta::remove(tx, &key(source))
 }
 
 fn key(source: Uuid) -> String {
     format!("calls_dropped/{source}")
-}
-
-fn get(conn: &Connection, key: &str) -> Result<Option<String>> {
-    let mut statement = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-    Ok(statement.query_row([key], |row| row.get(0)).optional()?)
-}
-
-fn set(conn: &Connection, key: &str, value: &str) -> Result<()> {
-    conn.prepare_cached(
-        "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-    )?
-    .execute(params![key, value])?;
-    Ok(())
 }
