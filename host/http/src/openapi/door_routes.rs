@@ -70,7 +70,11 @@ pub(super) const ROUTES: &[Route] = &[
     records("/logs/vector", "send_vector_records", "Send records with Vector"),
     records("/logs/elixir/logger", "send_elixir_records", "Send records with a logger of Elixir"),
     records("/logs/cloudflare", "send_cloudflare_records", "Send records with Cloudflare Logpush"),
-    records("/logs/vercel", "send_vercel_records", "Send records with a drain of Vercel"),
+    Route {
+        // What it sends to see whether the door is there has no event, or no body at all.
+        body: Takes::Foreign(&["application/json", "application/x-ndjson"]),
+        ..records("/logs/vercel", "send_vercel_records", "Send records with a drain of Vercel")
+    },
     Route {
         description: "What a drain of Vercel asks before it sends: the header x-vercel-verify of the answer has the setting \
                       `[doors] vercel_verify`.",
