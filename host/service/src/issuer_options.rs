@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tidegate_model::LimitSet;
 
 use crate::issuers::algorithm::Algorithm;
@@ -92,7 +93,8 @@ pub struct RuleOptions {
 }
 
 /// A value that a claim is compared with. It equals a claim of the same JSON type only.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum ClaimValue {
     /// A text.
     Text(String),

@@ -77,12 +77,14 @@ fn the_rules_of_issuers_are_readers() {
     assert_eq!(told(&server), [""; 0]);
     server.stop("-TERM");
     let wider = text.replace("pin = { project = \"/org/project\" }\n", "").replace("redact = true\n", "");
+    let wider = wider.replace("\"viewer\"", "[\"viewer\", 7]");
     std::fs::write(&config, wider).unwrap();
     let server = start();
-    until("what the rules widen is told", || told(&server).len() == 2);
+    until("what the rules widen is told", || told(&server).len() == 3);
     let lines = told(&server).join("\n");
     for line in [
         "the rule main/1 reads more than before: app.users through users, was project = own, now ALL",
+        "the rule main/1 applies to other tokens than before",
         "the rule main/support masks personal data no more",
     ] {
         assert!(lines.contains(line), "{lines}");
@@ -91,7 +93,7 @@ fn the_rules_of_issuers_are_readers() {
     server.stop("-TERM");
     let server = start();
     all(&server, "?rule=main/1");
-    assert_eq!(told(&server).len(), 2, "{}", server.log());
+    assert_eq!(told(&server).len(), 3, "{}", server.log());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::report::AccessReports;
 use super::widened::{Who, Widened};
 use super::widening::Budget;
 use crate::failures::of_store;
-use crate::issuer_options::{IssuerOptions, RuleOptions};
+use crate::issuer_options::{ClaimValue, IssuerOptions, RuleOptions};
 
 /// Where the rules of the last start are kept.
 const KEPT: &str = "issuer_rules";
@@ -27,8 +27,8 @@ struct KeptRule {
     /// The name of its issuer, and what its tokens have as `iss`.
     issuer: (String, String),
     name: String,
-    /// To which tokens it applies, for comparison.
-    when: String,
+    /// To which tokens it applies.
+    when: BTreeMap<String, Vec<ClaimValue>>,
     scopes: String,
     pin: BTreeMap<String, String>,
     redact: bool,
@@ -39,7 +39,7 @@ impl KeptRule {
         let of = |issuer: &IssuerOptions, rule: &RuleOptions| Self {
             issuer: (issuer.name.clone(), issuer.issuer.clone()),
             name: rule.name.clone(),
-            when: format!("{:?}", rule.when),
+            when: rule.when.clone(),
             scopes: rule.scopes.clone(),
             pin: rule.pin.clone(),
             redact: rule.redact,
@@ -66,10 +66,9 @@ impl KeptRule {
 
     /// What is not seen of what it reads: who has it, whose rows its tokens read, and what is masked.
     fn other_than(&self, before: &Self) -> Vec<&'static str> {
-        let claims = |rule: &Self| (rule.issuer.1.clone(), rule.when.clone());
         let moved = |(name, claim): (&String, &String)| before.pin.get(name).is_some_and(|was| was != claim);
         let told = [
-            (claims(self) != claims(before), "applies to other tokens than before"),
+            ((&self.issuer.1, &self.when) != (&before.issuer.1, &before.when), "applies to other tokens than before"),
             (self.pin.iter().any(moved), "takes the value of a pin from another claim than before"),
             (before.redact && !self.redact, "masks personal data no more"),
         ];
@@ -120,8 +119,10 @@ impl AccessReports {
                 widened.add(&entry.name, &who, &reached, &reach(&now.access)?);
             }
         }
-        let text = serde_json::to_string(&rules).unwrap_or_default();
-        catalog.set_meta(KEPT, &text).map_err(of_store)?;
+        if kept.as_ref() != Some(&rules) {
+            let text = serde_json::to_string(&rules).unwrap_or_default();
+            catalog.set_meta(KEPT, &text).map_err(of_store)?;
+        }
         Ok((widened, other))
     }
 }
