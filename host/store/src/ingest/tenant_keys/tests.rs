@@ -268,7 +268,11 @@ fn at(value: &Value, names: &[&str], found: &mut Vec<Option<String>>) {
             Some(field) => at(field, rest, found),
             None => found.push(None),
         },
-        (Value::Array(items), Some(_)) => items.iter().for_each(|item| at(item, names, found)),
+        // A list within a list is no record, an empty one neither.
+        (Value::Array(items), Some(_)) => items.iter().for_each(|item| match item {
+            Value::Array(_) => found.push(None),
+            item => at(item, names, found),
+        }),
         (Value::String(text), None) => found.push(Some(text.clone())),
         (Value::Number(number), None) => found.push(Some(number.to_string())),
         (Value::Bool(flag), None) => found.push(Some(flag.to_string())),
