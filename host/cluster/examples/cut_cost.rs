@@ -163,6 +163,7 @@ async fn measure(records: u64, folder: &Path) {
     let options = EngineOptions {
         partitions: 2,
         narrow: tidegate_store::narrowed,
+        placed: tidegate_store::placed,
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     };

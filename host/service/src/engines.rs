@@ -38,6 +38,7 @@ impl Engines {
             total_memory: limits.total_memory,
             text: limits.text,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..engine
         })

@@ -157,6 +157,7 @@ fn main() {
     let with_parts = std::env::args().any(|argument| argument == "--parts");
     let engine = Engine::new(&EngineOptions {
         narrow: tidegate_store::narrowed,
+        placed: tidegate_store::placed,
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     })

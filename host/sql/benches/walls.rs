@@ -77,6 +77,7 @@ fn main() {
     let options = EngineOptions {
         partitions: 2,
         narrow: tidegate_store::narrowed,
+        placed: tidegate_store::placed,
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     };

@@ -1,5 +1,6 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
+mod arrival_order;
 mod batch;
 mod carrier;
 mod context;
@@ -58,6 +59,7 @@ use crate::resolve::{self, Output, ResolvedStatement};
 use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
+pub use arrival_order::Placed;
 pub use carrier::{Carried, Carrier, CarrierReport};
 pub use cost::{CostCounter, StatementCost};
 pub use explained::ExplainedPlan;
@@ -83,6 +85,8 @@ pub struct Engine {
     total_memory: Arc<dyn MemoryPool>,
     statement_memory: usize,
     text: TextLimits,
+    /// How tables tell the places of their rows.
+    placed: Placed,
     /// How scans count rows by a value.
     counted: Counted,
     /// What changes operators before they run, if anything does.
@@ -108,8 +112,8 @@ impl Engine {
         let runtime = Arc::new(runtime(options)?);
         let sessions = Sessions::new(options, &runtime);
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
-        let EngineOptions { statement_memory, text, counted, .. } = *options;
-        Ok(Self { sessions, runtime, total_memory, statement_memory, text, counted, carrier: None })
+        let EngineOptions { statement_memory, text, placed, counted, .. } = *options;
+        Ok(Self { sessions, runtime, total_memory, statement_memory, text, placed, counted, carrier: None })
     }
 
     /// The same engine with something that changes operators before they run.
@@ -268,8 +272,13 @@ impl Engine {
             // Nothing depends on it: each reader can compute the part.
             Err(error) => tracing::debug!(%error, "planned without shared parts"),
         }
-        let plan = needless_barriers::without_needless(logical.clone())?;
+        let plan = self.prepared(logical.clone())?;
         self.operators(&self.sessions.usual.optimize(&plan)?).await
+    }
+
+    /// The resolved plan as it is optimized.
+    fn prepared(&self, plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+        arrival_order::by_arrival(needless_barriers::without_needless(plan)?, self.placed)
     }
 
     /// The plan as operators, if there are parts to share.
@@ -279,7 +288,7 @@ impl Engine {
     ) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(plan) = shared_part::with_leaves(logical)? else { return Ok(None) };
         let optimize = |plan: &LogicalPlan| self.sessions.usual.optimize(plan);
-        let plan = optimize(&needless_barriers::without_needless(plan)?)?;
+        let plan = optimize(&self.prepared(plan)?)?;
         let Some(plan) = shared_input::with_inputs(&plan, optimize)? else { return Ok(None) };
         self.operators(&plan).await.map(Some)
     }

@@ -37,7 +37,7 @@ mod wanted;
 pub use catalog::{Binding, NoSources, SavedTable, Sources, StoredTable, Tables};
 pub use engine::{
     Carried, Carrier, CarrierReport, CostCounter, Counted, Engine, EngineOptions, ExplainedPlan, Narrow, OperatorCost,
-    OperatorRows, OperatorRun, OwnOperator, Plan, PreparedPlan, ResultStream, RunBounds, StatementCost,
+    OperatorRows, OperatorRun, OwnOperator, Placed, Plan, PreparedPlan, ResultStream, RunBounds, StatementCost,
 };
 pub use lineage::Reads;
 pub use resolve::functions;

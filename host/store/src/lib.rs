@@ -101,7 +101,7 @@ pub use scan::{
     held_segments::HeldSegments,
     outline::{ScanOutline, ScanPlace, SegmentTotals, TableOutline},
     stored_calls::{StoredCalls, WantedCalls},
-    table::narrowed,
+    table::{narrowed, placed},
 };
 pub use segment_files::{SegmentCache, SegmentError, SegmentFiles, is_store_url};
 pub use source::{

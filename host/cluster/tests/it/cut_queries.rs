@@ -19,6 +19,7 @@ fn queries_give_the_same_rows_when_they_are_cut() {
         let options = |partitions| EngineOptions {
             partitions,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };

@@ -32,6 +32,7 @@ impl Cluster {
         let engine = EngineOptions {
             partitions: 2,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };
@@ -208,6 +209,7 @@ async fn an_order_that_nothing_asks_for_is_kept() {
         let engine = EngineOptions {
             partitions,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };

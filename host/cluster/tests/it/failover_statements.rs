@@ -82,6 +82,7 @@ impl Test {
         let options = EngineOptions {
             partitions: 2,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };

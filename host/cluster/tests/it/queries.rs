@@ -68,6 +68,7 @@ fn queries_give_the_same_rows() {
         let options = |partitions| EngineOptions {
             partitions,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };

@@ -2,6 +2,7 @@
 
 use tidegate_model::{Limits, TextLimits};
 
+use super::arrival_order::{self, Placed};
 use super::narrow::{self, Narrow};
 use super::partial_groups::{self, Counted};
 
@@ -24,6 +25,8 @@ pub struct EngineOptions {
     pub text: TextLimits,
     /// How tables are taken that have records of many fields, of which a statement reads few.
     pub narrow: Narrow,
+    /// How stored tables tell the places of their rows, by which rows with equal times are sorted.
+    pub placed: Placed,
     /// How scans count their rows by the value of a column, instead of handing them on.
     pub counted: Counted,
 }
@@ -39,6 +42,7 @@ impl Default for EngineOptions {
             footer_memory: FOOTER_MEMORY,
             text: limits.text,
             narrow: narrow::never,
+            placed: arrival_order::never,
             counted: partial_groups::never,
         }
     }

@@ -11,7 +11,7 @@ use datafusion::optimizer::OptimizerConfig;
 use datafusion::physical_planner::DefaultPhysicalPlanner;
 use tidegate_functions::context::ExecutionContext;
 
-use super::{Engine, Plan, needless_barriers, shared_input, shared_part};
+use super::{Engine, Plan, shared_input, shared_part};
 use crate::fail::{Planning, Result as Planned};
 
 /// The time since the part before.
@@ -51,7 +51,7 @@ impl Engine {
         let mut clock = Clock { last: Instant::now(), parts: Vec::new() };
         let leaves = shared_part::with_leaves(&logical)?;
         clock.ended("search for shared parts");
-        let logical = needless_barriers::without_needless(leaves.clone().unwrap_or(logical))?;
+        let logical = self.prepared(leaves.clone().unwrap_or(logical))?;
         clock.ended("barriers");
         let logical =
             self.sessions.usual.analyzer().execute_and_check(logical, &self.sessions.usual.options(), |_, _| {})?;
@@ -63,7 +63,7 @@ impl Engine {
             let completed = shared_input::with_inputs(&logical, |part| self.sessions.usual.optimize(part))?;
             logical = match completed {
                 Some(completed) => completed,
-                None => self.sessions.usual.optimize(&needless_barriers::without_needless(plan.logical.clone())?)?,
+                None => self.sessions.usual.optimize(&self.prepared(plan.logical.clone())?)?,
             };
             clock.ended("shared parts");
         }

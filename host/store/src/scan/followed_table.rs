@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use datafusion::{arrow::datatypes::Schema, catalog::TableProvider};
+use datafusion::catalog::TableProvider;
 use uuid::Uuid;
 
 use crate::{
     field_names::{CALL, ROW},
-    memory::places::Places,
     scan::table::{SourceTable, TableRows},
     source::{Snapshot, feed::ColumnsVersion},
     source_info::SourceInfo,
@@ -43,10 +42,8 @@ impl FollowedTable {
         if !snapshot.shape.is_placed() {
             return None;
         }
-        let fields = snapshot.schema.fields().iter().cloned().chain(Places::fields());
-        let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), snapshot.schema.metadata().clone());
-        let rows =
-            Snapshot { schema: Arc::new(schema), memory: Vec::new(), segments: Arc::default(), ..snapshot.clone() };
+        let schema = snapshot.placed_schema();
+        let rows = Snapshot { schema, memory: Vec::new(), segments: Arc::default(), ..snapshot.clone() };
         let table = Arc::new(SourceTable::of_rows(Arc::clone(info), rows, TableRows::Followed));
         let columns = ColumnsVersion(Arc::clone(&snapshot.source_shape));
         let (info, snapshot) = (Arc::clone(info), snapshot.clone());

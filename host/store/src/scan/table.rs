@@ -130,6 +130,19 @@ pub fn narrowed(
     Some(Arc::new(SourceTable { info, snapshot, texts, rows: *rows, is_held: *is_held }))
 }
 
+/// A table of a source with the places of its rows: two more columns, the last ones, which order rows as they were
+/// committed. Also the name of the column with the time of a row. `None` if the table is not one of a store, or the source
+/// has columns of such names.
+pub fn placed(table: &dyn TableProvider) -> Option<(Arc<dyn TableProvider>, &'static str)> {
+    let SourceTable { info, snapshot, texts, rows, is_held } = table.downcast_ref()?;
+    if *rows != TableRows::Stored || !snapshot.shape.is_placed() {
+        return None;
+    }
+    let snapshot = Snapshot { schema: snapshot.placed_schema(), ..snapshot.clone() };
+    let (info, texts) = (Arc::clone(info), texts.clone());
+    Some((Arc::new(SourceTable { info, snapshot, texts, rows: *rows, is_held: *is_held }), TIMESTAMP))
+}
+
 #[async_trait]
 impl TableProvider for SourceTable {
     fn schema(&self) -> SchemaRef {

@@ -31,7 +31,7 @@ use std::{
     time::Instant,
 };
 
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use tidegate_model::SourceTenancy;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -39,7 +39,7 @@ use uuid::Uuid;
 use crate::{
     error::{Result, StoreError},
     handover,
-    memory::{batch_builder::RawCall, call_columns::KnownShape, mem_batch::MemBatch},
+    memory::{batch_builder::RawCall, call_columns::KnownShape, mem_batch::MemBatch, places::Places},
     options::StoreOptions,
     schema::{json_pointer::push_pointer, senders::Senders, shape::Shape, tenant_path::TenantPath},
     segment::handle::{FileRemoval, Segment},
@@ -154,6 +154,12 @@ impl Snapshot {
             Some(shape) => Snapshot { schema: shape.schema(), shape: Arc::new(shape), ..self },
             None => self,
         }
+    }
+
+    /// The columns, and those with the places of rows after them.
+    pub(crate) fn placed_schema(&self) -> SchemaRef {
+        let fields: Vec<FieldRef> = self.schema.fields().iter().cloned().chain(Places::fields()).collect();
+        Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
     }
 }
 

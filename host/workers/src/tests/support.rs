@@ -112,6 +112,7 @@ pub(super) fn engine_options(partitions: usize) -> EngineOptions {
     EngineOptions {
         partitions,
         narrow: tidegate_store::narrowed,
+        placed: tidegate_store::placed,
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     }

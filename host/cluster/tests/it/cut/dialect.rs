@@ -24,6 +24,7 @@ fn options(partitions: usize) -> EngineOptions {
     EngineOptions {
         partitions,
         narrow: tidegate_store::narrowed,
+        placed: tidegate_store::placed,
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     }

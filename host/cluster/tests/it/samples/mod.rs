@@ -129,6 +129,7 @@ impl Samples {
         let options = EngineOptions {
             partitions: 2,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };

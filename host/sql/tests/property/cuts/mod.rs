@@ -15,6 +15,7 @@
 //! `TIDEGATE_PROPERTY_SEED` runs the worlds from that seed on. Sums are of whole numbers: those of
 //! floats depend on the order in which they are added.
 
+mod arrival;
 mod followed;
 mod grammar;
 mod tenants;

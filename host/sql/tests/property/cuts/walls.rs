@@ -215,6 +215,7 @@ async fn ran(table: &One, sql: &str, grant: Option<&SavedQuery>, partitions: usi
     let options = EngineOptions {
         partitions,
         narrow: tidegate_store::narrowed,
+        placed: tidegate_store::placed,
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     };

@@ -174,7 +174,7 @@ impl World {
     pub(super) async fn small(segments: usize, memory: usize) -> Self {
         let row = |i: i64| {
             let mut row = json!({
-                "id": format!("{:03}", i * 7 % 1_000), "timestamp": (START + i) * 1_000_000, "project": format!("p{}", i % 3),
+                "id": format!("{:03}", i * 7 % 1_000), "timestamp": (START + i) * 1_000_000, "project": format!("p{}", i % 3), "nth": i,
                 "event_message": if i % 9 == 0 { "503 from 10.0.77.1" } else { "GET" },
             });
             row["metadata"] = json!({"web": {"url": format!("https://p{}.example/rest", i % 3)}});
@@ -240,6 +240,7 @@ impl World {
         let options = |partitions| EngineOptions {
             partitions,
             narrow: tidegate_store::narrowed,
+            placed: tidegate_store::placed,
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };
@@ -361,7 +362,7 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, kinds: Kinds) -> Json {
     let word = tape.pick(&["GET", "POST", "PATCH", "rare", "GET", "503 of 10.0.77", "GET", "POST"]);
     let mut row = json!({
         "id": id(number, uuids), "timestamp": (START + second) * 1_000_000, "project": format!("p{}", tape.below(4)),
-        "event_message": format!("{word} {}", tape.below(12)),
+        "event_message": format!("{word} {}", tape.below(12)), "nth": number,
     });
     match tape.below(5) {
         0 => {}
