@@ -29,8 +29,8 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use crate::connection::{
-    ActiveRequest, AddressLimits, AnonymousConnection, ConnectionClock, Peer, Side, TimedBody, TimedStream, Timeouts,
-    Verdict,
+    ActiveRequest, AddressLimits, AnonymousConnection, ConnectionClock, HeadMemory, Peer, Side, TimedBody, TimedStream,
+    Timeouts, Verdict,
 };
 use crate::failure::Refusal;
 use crate::ingest::Syslog;
@@ -149,6 +149,7 @@ struct Connections {
     /// The routes of such connections.
     crowded: Router,
     addresses: Arc<AddressLimits>,
+    heads: HeadMemory,
     stopping: watch::Sender<bool>,
     /// A clone is held by every connection that the shutdown waits for.
     alive: Option<mpsc::Sender<Infallible>>,
@@ -179,6 +180,7 @@ impl Connections {
             crowded: crowded(&startup),
             crowd: Arc::new(Semaphore::new(EXTRA_CONNECTIONS_WITHOUT_TOKEN)),
             addresses: AddressLimits::new(options.connections_without_token),
+            heads: HeadMemory::new(),
             startup,
             tls,
             builder,
@@ -237,6 +239,7 @@ impl Connections {
             timeouts,
             peer: Peer { address: peer, uses_tls: self.tls.is_some() },
             anonymous,
+            heads: self.heads.clone(),
             stopping: self.stopping.subscribe(),
             _alive: self.alive.clone(),
             _open: app.map(|app| app.metrics.connection(full)),
@@ -272,6 +275,11 @@ fn refused_head(request: &axum::extract::Request) -> Option<Response> {
     Some(response)
 }
 
+fn no_room_for_heads() -> Response {
+    let message = "the heads of all requests together are too large at the moment; send shorter ones, or try again";
+    Refusal::from(Failure::new(Code::TooManyRequests, message)).into_response()
+}
+
 /// One connection.
 struct Connection {
     startup: Arc<Startup>,
@@ -281,6 +289,7 @@ struct Connection {
     peer: Peer,
     /// Counts the connection among those of its address without a token.
     anonymous: Option<Arc<AnonymousConnection>>,
+    heads: HeadMemory,
     stopping: watch::Receiver<bool>,
     _alive: Option<mpsc::Sender<Infallible>>,
     _open: Option<OpenConnection>,
@@ -323,20 +332,27 @@ impl Connection {
         mut stopping: bool,
     ) {
         let (startup, limited, peer) = (Arc::clone(&self.startup), self.limited.clone(), self.peer);
-        let (stop_seen, anonymous) = (self.stopping.clone(), self.anonymous.clone());
+        let (stop_seen, anonymous, heads) = (self.stopping.clone(), self.anonymous.clone(), self.heads.clone());
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let running = ActiveRequest::begin(&clock, request.version());
             let router = limited.clone().or_else(|| startup.router()).unwrap_or_default();
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer);
+            let has_token = anonymous.as_ref().is_some_and(|anonymous| anonymous.has_token());
             if let Some(anonymous) = &anonymous {
                 request.extensions_mut().insert(Arc::clone(anonymous));
             }
-            let (version, stop_seen) = (request.version(), stop_seen.clone());
+            let (version, stop_seen, heads) = (request.version(), stop_seen.clone(), heads.clone());
             async move {
-                if let Some(refused) = refused_head(&request) {
-                    return Ok(refused.map(|body| TimedBody::new(body, running)));
-                }
+                // What is refused goes at once, not when its body has come.
+                let held = match refused_head(&request) {
+                    None => heads.hold(&request, has_token).ok_or_else(no_room_for_heads),
+                    Some(refused) => Err(refused),
+                };
+                let _held = match held {
+                    Ok(held) => held,
+                    Err(refused) => return Ok(refused.map(|body| TimedBody::new(body, running))),
+                };
                 let Ok(mut response) = router.oneshot(request).await;
                 // Without this header, a client would send its next request on the closing connection.
                 if *stop_seen.borrow() && version < Version::HTTP_2 {

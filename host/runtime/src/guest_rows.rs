@@ -17,6 +17,7 @@ use futures::stream;
 use tidegate_model::Kind;
 
 use crate::bindings::tidegate::endpoint::types as wit;
+use crate::held_bytes::held_bytes;
 use crate::rows::{CellJson, Column, MadeByGuest, Rows};
 use crate::wit_convert::{json_fault, kind_in, shorten};
 
@@ -41,7 +42,7 @@ pub(crate) fn guest_rows(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) ->
     let mut record_batches = Vec::with_capacity(batches.len());
     for (number, batch) in batches.into_iter().enumerate() {
         let batch = record_batch(&columns, &schema, batch).map_err(|reason| format!("batch {number}: {reason}"))?;
-        bytes = bytes.saturating_add(batch.get_array_memory_size());
+        bytes = bytes.saturating_add(held_bytes(&batch));
         record_batches.push(Ok(batch));
     }
     let column = |column: wit::Column| Column {

@@ -31,6 +31,7 @@ mod engine;
 mod error;
 mod guest_rows;
 mod hard_limit;
+mod held_bytes;
 mod host;
 mod limits;
 mod options;

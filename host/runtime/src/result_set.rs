@@ -4,10 +4,12 @@
 //! on unchanged is the statement's own stream, without anything in between.
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tidegate_model::{Code, Failure, nearest};
 
+use crate::held_bytes::held_bytes;
 use crate::rows::{Column, Rows};
 
 type Batches = BoxStream<'static, Result<RecordBatch, Failure>>;
@@ -20,6 +22,8 @@ pub struct ResultSet {
     selection: Selection,
     /// The rest of a batch that was read in part, after the selection.
     pub(crate) rest: Option<RecordBatch>,
+    /// What the rest is counted by, in the memory that is shared with statements.
+    memory: Option<MemoryReservation>,
 }
 
 /// Changes to be applied to each batch as it passes.
@@ -53,12 +57,12 @@ impl Selection {
 
 impl ResultSet {
     pub(crate) fn new(rows: Rows) -> Self {
-        Self { rows, selection: Selection::default(), rest: None }
+        Self { rows, selection: Selection::default(), rest: None, memory: None }
     }
 
     /// The remaining rows, to be streamed without the guest.
     pub(crate) fn into_rows(self) -> Rows {
-        let Self { mut rows, selection, rest } = self;
+        let Self { mut rows, selection, rest, memory } = self;
         if selection.is_plain() && rest.is_none() {
             return rows;
         }
@@ -72,7 +76,10 @@ impl ResultSet {
                 None => Ok(None),
             }
         });
-        rows.batches = stream::iter(rest.map(Ok)).chain(selected).boxed();
+        let rest = stream::iter(rest.map(Ok)).inspect(move |_| {
+            let _ = &memory;
+        });
+        rows.batches = rest.chain(selected).boxed();
         rows
     }
 
@@ -113,13 +120,24 @@ impl ResultSet {
         self.selection.remaining = Some(self.selection.remaining.map_or(after, |earlier| earlier.min(after)));
     }
 
+    /// Says which rows of the batch are still to be read, if any are.
+    pub(crate) fn keep(&mut self, rest: Option<RecordBatch>) {
+        if rest.is_none() {
+            self.memory = None;
+        }
+        self.rest = rest;
+    }
+
     /// Takes out what [`Feed::fill`] needs, for the time of the call.
     pub(crate) fn take_feed(&mut self) -> Feed {
         let batches = std::mem::replace(&mut self.rows.batches, stream::empty().boxed());
+        self.memory = None;
         Feed { batches, selection: std::mem::take(&mut self.selection), rest: self.rest.take() }
     }
 
-    pub(crate) fn restore(&mut self, feed: Feed) {
+    /// Puts back what [`Self::take_feed`] took. `memory` is what the rest counts as.
+    pub(crate) fn restore(&mut self, feed: Feed, memory: Option<MemoryReservation>) {
+        self.memory = memory;
         self.rows.batches = feed.batches;
         self.selection = feed.selection;
         self.rest = feed.rest;
@@ -134,6 +152,11 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
+    /// Bytes of the rows that are at hand.
+    pub(crate) fn held(&self) -> usize {
+        self.rest.as_ref().map_or(0, held_bytes)
+    }
+
     /// Fills `rest` with at least one row, if there is one.
     pub(crate) async fn fill(mut self) -> Result<Self, Failure> {
         while self.rest.as_ref().is_none_or(|rest| rest.num_rows() == 0) {

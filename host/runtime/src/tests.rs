@@ -11,6 +11,7 @@ use datafusion::arrow::array::{
     StringViewArray, TimestampMillisecondArray,
 };
 use datafusion::arrow::datatypes::Int64Type;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_model::{Arguments, Code, Failure, Kind, Limits, Value};
 use wasmtime::component::Resource;
@@ -94,6 +95,39 @@ async fn rows_are_read_in_parts_and_the_rest_is_passed_on() {
     let left: Vec<i64> = rest(&mut state, set).await.into_iter().map(|row| row[0]).collect();
     assert_eq!(left, [7, 8, 9]);
     assert!(state.table.is_empty());
+}
+
+/// Rows that a guest has not read yet lie in the host.
+#[tokio::test]
+async fn rows_of_open_sets_count_until_they_are_read() {
+    let memory: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(40 << 10));
+    let budget = Budget::new(Limits::default(), Duration::from_millis(5), Some(&memory));
+    let mut state = State::new(budget, Arguments::new(), Arc::new(Nothing));
+    // 8,000 bytes of one buffer, in two columns.
+    let column = ints(0..1000);
+    let wide = |state: &mut State| {
+        let columns = [("a", Kind::Int64), ("b", Kind::Int64)];
+        let batch = || vec![ints(0..1000), Arc::clone(&column)];
+        state.push(ResultSet::new(rows(&columns, vec![batch(), batch()]))).unwrap()
+    };
+    let (one, two, three) = (wide(&mut state), wide(&mut state), wide(&mut state));
+    for (set, held) in [(&one, 16_000), (&two, 32_000)] {
+        assert!(next(&mut state, set, 1).await.unwrap().is_some());
+        assert_eq!(memory.reserved() / 1000 * 1000, held);
+    }
+    next(&mut state, &three, 1).await.unwrap_err();
+    assert_eq!(state.last_failure.take().map(|failure| failure.code), Some(Code::Overloaded));
+    assert!(memory.reserved() < 33_000);
+    assert!(next(&mut state, &three, 1).await.unwrap().is_none(), "it has ended");
+    // What is read is let go, and so is what goes with its set or with the answer.
+    assert_eq!(next(&mut state, &one, 999).await.unwrap().unwrap().rows, 999);
+    assert!(memory.reserved() < 17_000);
+    assert_eq!(next(&mut state, &one, 1).await.unwrap().unwrap().rows, 1);
+    assert!(memory.reserved() < 33_000);
+    HostResultSet::drop(&mut state, two).unwrap();
+    assert!(memory.reserved() < 17_000);
+    assert_eq!(rest(&mut state, one).await.len(), 999);
+    assert_eq!(memory.reserved(), 0);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod access_readers;
 mod access_report;
 mod alerts;
 mod api_counts;
+mod arrival_order;
 mod cache;
 mod cancel;
 mod cluster;

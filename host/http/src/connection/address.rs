@@ -59,6 +59,11 @@ pub(crate) struct AnonymousConnection {
 }
 
 impl AnonymousConnection {
+    /// Whether a valid token was seen.
+    pub(crate) fn has_token(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
     /// Records that a valid token was seen: the connection does not count any more.
     pub(crate) fn is_known(&self) {
         if self.known.swap(true, Ordering::Relaxed) {

@@ -9,6 +9,7 @@
 
 mod address;
 mod body;
+mod head_memory;
 mod io;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ use tidegate_service::options::ServerOptions;
 
 pub(crate) use address::{AddressLimits, AnonymousConnection};
 pub(crate) use body::{ActiveRequest, TimedBody};
+pub(crate) use head_memory::HeadMemory;
 pub(crate) use io::{Side, TimedStream};
 
 /// How long after the start of a graceful shutdown an idle connection is closed by force.

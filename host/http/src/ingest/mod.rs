@@ -11,7 +11,7 @@
 //! - `body`, `body_memory`: reading a body, and the memory budget for all bodies;
 //! - `batch`: the events of one source;
 //! - `json`, `otlp_json`, `otlp_protobuf` with `otlp_record`: the formats of `json_door` and `otlp`;
-//! - `elements`, `text`, `wire`: reading JSON and Protocol Buffers piece by piece; `logged`: an answer;
+//! - `elements`, `text`, `wire`: reading JSON and Protocol Buffers piece by piece; `nanoseconds`: times; `logged`: an answer;
 //! - `dry_run`: reading without storing, for the fuzz target;
 //! - `key`: the idempotency key of a request.
 
@@ -29,6 +29,7 @@ mod json;
 mod json_door;
 mod key;
 mod logged;
+mod nanoseconds;
 mod otlp;
 mod otlp_grpc;
 mod otlp_json;

@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(
             batch.events(),
             [json!({
-                "timestamp": 1_763_633_702_123_456_i64, "event_message": "hi",
+                "timestamp": 1_763_633_702_123_456_789_i64, "event_message": "hi",
                 "metadata": {
                     "type": "otel_log", "severity_number": 17, "flags": 1, "severity_text": "ERROR",
                     "trace_id": "5b8efff798038103d269b633813fc60c", "span_id": "eee19b7ec3c1b174",

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(
             batch.events(),
             [json!({
-                "timestamp": 1_763_633_702_123_456_i64,
+                "timestamp": 1_763_633_702_123_456_789_i64,
                 "event_message": "{\"k\":-9223372036854775808}",
                 "metadata": {
                     "type": "otel_log", "severity_number": 17, "flags": 1, "severity_text": "ERROR",

@@ -10,12 +10,11 @@ use tidegate_model::{Code, Failure};
 use tidegate_store::{MAX_VALUES, too_long, too_many_values};
 
 use super::batch::Batch;
+use super::nanoseconds::of_nanos;
 
 /// The most bytes of all records of a request, where each record counts together with its resource and its scope.
 /// Without this limit, a large resource with many records could expand to more than fits in memory.
 const EXPANDED: usize = 64 << 20;
-/// The smallest number that the store reads as microseconds. It reads smaller numbers in another unit.
-const PLAIN_MICROS: u64 = 100_000_000_000_000;
 
 /// A log record, independent of its encoding. Absent fields have their default values.
 #[derive(Debug, Default, PartialEq)]
@@ -166,13 +165,7 @@ impl Record {
     /// The time of the event, or else the time when it was observed. Zero means that the time is not known.
     fn time(&self) -> Option<Value> {
         let nanos = [self.time_unix_nano, self.observed_time_unix_nano].into_iter().find(|nanos| *nanos != 0)?;
-        let micros = nanos / 1_000;
-        if micros >= PLAIN_MICROS {
-            return Some(Value::from(micros));
-        }
-        // The store would read a number this small in another unit, so the time is written as text.
-        let time = chrono::DateTime::from_timestamp_micros(i64::try_from(micros).ok()?)?;
-        Some(Value::String(time.to_rfc3339()))
+        of_nanos(nanos.into())
     }
 }
 
@@ -223,8 +216,8 @@ mod tests {
             event(Record { time_unix_nano: time, observed_time_unix_nano: observed, ..Record::default() })["timestamp"]
                 .clone()
         };
-        assert_eq!(at(1_763_633_702_123_456_789, 5), 1_763_633_702_123_456_u64);
-        assert_eq!(at(0, 1_763_633_702_123_456_789), 1_763_633_702_123_456_u64);
+        assert_eq!(at(1_763_633_702_123_456_789, 5), 1_763_633_702_123_456_789_u64);
+        assert_eq!(at(0, 1_763_633_702_123_456_789), 1_763_633_702_123_456_789_u64);
         assert_eq!(at(1_000_000, 0), "1970-01-01T00:00:00.001+00:00");
         assert_eq!(at(u64::MAX, 0), u64::MAX / 1000);
         assert_eq!(at(0, 0), Value::Null);

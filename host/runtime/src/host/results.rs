@@ -27,9 +27,11 @@ impl State {
         }
         let feed = entry.take_feed();
         let filled = run_in_task(feed.fill()).await;
-        Ok(match filled {
-            Ok(feed) => {
-                self.table.get_mut(set)?.restore(feed);
+        // A guest may hold many sets open, and each has its rows in the host.
+        let held = filled.and_then(|feed| Ok((self.budget.reserve(feed.held())?, feed)));
+        Ok(match held {
+            Ok((memory, feed)) => {
+                self.table.get_mut(set)?.restore(feed, memory);
                 Ok(())
             }
             // A stream that failed has ended. The set remains, and is empty.
@@ -64,9 +66,7 @@ impl State {
                 return Ok(Err(failure));
             }
         };
-        if rows < rest.num_rows() {
-            entry.rest = Some(rest.slice(rows, rest.num_rows() - rows));
-        }
+        entry.keep((rows < rest.num_rows()).then(|| rest.slice(rows, rest.num_rows() - rows)));
         self.budget.read(rows as u64, batch.bytes);
         Ok(Ok(Some(batch.batch)))
     }

@@ -33,7 +33,7 @@ pub fn micros(value: &Value) -> Option<i64> {
         Value::String(text) => Moment::Text(text),
         _ => Moment::Other,
     };
-    of_moment(moment)
+    of_moment(moment).map(|time| time.micros)
 }
 
 /// A value that may say a time.
@@ -57,13 +57,44 @@ impl<'t> Moment<'t> {
     }
 }
 
-/// The time that a value says, in microseconds.
-pub(crate) fn of_moment(moment: Moment<'_>) -> Option<i64> {
-    match moment {
+/// The time of an event as it is stored, and how many nanoseconds later it was sent to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventTime {
+    pub(crate) micros: i64,
+    pub(crate) nanos: u16,
+}
+
+/// The time that a value says.
+pub(crate) fn of_moment(moment: Moment<'_>) -> Option<EventTime> {
+    let micros = match moment {
         Moment::Whole(whole) => in_unit(whole, 0),
         Moment::Float(float) => from_float(float),
         Moment::Text(text) => from_text(text.trim()),
         Moment::Other => None,
+    };
+    micros.map(|micros| EventTime { micros, nanos: nanos(moment) })
+}
+
+/// The nanoseconds beyond the microseconds of a time. A float has no digits for them.
+fn nanos(moment: Moment<'_>) -> u16 {
+    let of_whole = |whole: u64| if whole >= MICROS_BELOW { (whole % 1_000) as u16 } else { 0 };
+    match moment {
+        Moment::Whole(whole) => of_whole(whole),
+        Moment::Text(text) => {
+            let Some((before, fraction)) = text.split_once(['.', ',']) else {
+                return text.trim().parse().map_or(0, of_whole);
+            };
+            // Of a number, the fraction is one of its unit; that of seconds is as long as a text's.
+            let unit: Option<u64> = before.trim().parse().ok();
+            let skipped = match unit {
+                None | Some(..SECONDS_BELOW) => 6,
+                Some(SECONDS_BELOW..MILLIS_BELOW) => 3,
+                Some(_) => 0,
+            };
+            let digits = fraction.bytes().take_while(u8::is_ascii_digit).chain(std::iter::repeat(b'0'));
+            digits.skip(skipped).take(3).fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'))
+        }
+        Moment::Float(_) | Moment::Other => 0,
     }
 }
 
@@ -74,7 +105,7 @@ const OTHERS: [&str; 3] = ["@timestamp", "time", "date"];
 
 /// The time of an event without `timestamp` from the other fields, and whether `@timestamp` is there but cannot be
 /// read.
-pub(crate) fn of_others<'e>(fields: impl Iterator<Item = (&'e str, Item<'e>)>) -> (Option<i64>, bool) {
+pub(crate) fn of_others<'e>(fields: impl Iterator<Item = (&'e str, Item<'e>)>) -> (Option<EventTime>, bool) {
     let mut values = [None; OTHERS.len()];
     for (key, value) in fields {
         if let Some((_, place)) = OTHERS.iter().zip(&mut values).find(|(other, _)| **other == key) {
@@ -91,7 +122,7 @@ pub(crate) fn of_others<'e>(fields: impl Iterator<Item = (&'e str, Item<'e>)>) -
 const MOMENTS_FROM: f64 = 1e9;
 
 /// The time in a field that may also have another meaning. A date alone and small numbers are not times.
-fn of_certain(moment: Moment<'_>) -> Option<i64> {
+fn of_certain(moment: Moment<'_>) -> Option<EventTime> {
     let is_moment = match moment {
         Moment::Whole(whole) => whole as f64 >= MOMENTS_FROM,
         Moment::Float(float) => float >= MOMENTS_FROM,
@@ -217,6 +248,29 @@ mod tests {
             ("1915-01-01", -1_735_689_600_000_000),
         ] {
             assert_eq!(micros(&json!(text)), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_finer_than_a_microsecond_is_told() {
+        for (sent, expected) in [
+            (json!("2025-11-20T10:15:02.123456789Z"), 789),
+            (json!("2025-11-20 12:15:02,1234567+02:00"), 700),
+            (json!("2025-11-20T10:15:02.123456Z"), 0),
+            (json!("2025-11-20T10:15:02Z"), 0),
+            (json!("1763633702123456789"), 789),
+            (json!(1_763_633_702_123_456_789_i64), 789),
+            (json!("1763633702.123456001"), 1),
+            (json!("1763633702123.4567"), 700),
+            (json!("1763633702123456.05"), 50),
+            (json!(1_763_633_702_123_456_i64), 0),
+            (json!("2025-11-20"), 0),
+        ] {
+            let moment = match &sent {
+                Value::String(text) => Moment::Text(text),
+                number => Moment::Whole(number.as_u64().unwrap()),
+            };
+            assert_eq!(of_moment(moment).unwrap().nanos, expected, "{sent}");
         }
     }
 

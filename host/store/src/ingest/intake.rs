@@ -14,8 +14,9 @@ use tidegate_model::{Audience, SenderPolicy};
 
 use crate::{
     ingest::{
+        intake::equal_times::FineTime,
         json_text::{too_long, write_json},
-        normalise::{self, TimeCounts},
+        normalise::{self, Normalised, TimeCounts},
         request_key::RequestKey,
         tape::{Tape, View},
         tape_reader::{read_leading, read_tape, stored_events},
@@ -75,6 +76,7 @@ pub struct Intake {
     /// Where the last event begins in the body.
     last: usize,
     named: Vec<names::NamedEvent>,
+    fine: Vec<FineTime>,
 }
 
 /// What there is of the columns of a call.
@@ -90,7 +92,7 @@ enum Columns {
 /// The copy's columns are made later.
 impl Clone for Intake {
     fn clone(&self) -> Intake {
-        let Intake { body, now, max_bytes, audience, policy, expected, columns: _, counts, refused, last, named } =
+        let Intake { body, now, max_bytes, audience, policy, expected, columns: _, counts, refused, last, named, fine } =
             self;
         Intake {
             body: body.clone(),
@@ -104,6 +106,7 @@ impl Clone for Intake {
             refused: refused.clone(),
             last: *last,
             named: named.clone(),
+            fine: fine.clone(),
         }
     }
 }
@@ -155,6 +158,7 @@ impl Intake {
             refused: Vec::new(),
             last: 0,
             named: Vec::new(),
+            fine: Vec::new(),
         }
     }
 
@@ -237,7 +241,11 @@ impl Intake {
         let start = self.body.len();
         let unwritten = |error| format!("the event cannot be written: {error}");
         let normalised = normalise::normalise(event, self.now, &mut times).map_err(unwritten);
-        let held = normalised.and_then(|event| tenant_keys::hold(event, self.policy.as_ref(), self.max_bytes));
+        let mut fine = FineTime { micros: self.now, nanos: 0, start: before };
+        let held = normalised.and_then(|Normalised { event, micros, nanos }| {
+            fine = FineTime { micros, nanos, start: before };
+            tenant_keys::hold(event, self.policy.as_ref(), self.max_bytes)
+        });
         let written =
             held.and_then(|event| write_json(event.root(), &mut self.body).map_err(unwritten).map(|()| event));
         let bytes = self.body.len() - start;
@@ -256,6 +264,7 @@ impl Intake {
         self.counts.rows += 1;
         self.counts.events += 1;
         self.last = before;
+        self.note_time(fine);
         Ok(())
     }
 
@@ -313,6 +322,7 @@ impl Intake {
             + self.refused.capacity() * size_of::<RefusedEvent>()
             + self.counts.reasons
             + self.named.capacity() * size_of::<names::NamedEvent>()
+            + self.fine.capacity() * size_of::<FineTime>()
     }
 
     /// A savepoint at the present state.
@@ -328,12 +338,14 @@ impl Intake {
         self.body.truncate(to.body);
         self.refused.truncate(to.refused);
         self.named.retain(|event| event.place.end <= to.body);
+        self.fine.retain(|event| event.start < to.body);
         self.counts = to.counts;
     }
 
     /// To be called after the last event, where work of some milliseconds may be done: what is left of the columns is
     /// made.
     pub fn end(&mut self) {
+        self.order_equal_times();
         self.columns = match mem::replace(&mut self.columns, Columns::None) {
             Columns::Making(columns) => columns.finish().map_or(Columns::None, Columns::Made),
             ended => ended,
@@ -364,6 +376,7 @@ impl Intake {
     }
 }
 
+mod equal_times;
 mod names;
 #[cfg(test)]
 mod tests;

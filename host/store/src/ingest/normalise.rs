@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::{
     field_names::{ID, MESSAGE, OVERFLOW, TIMESTAMP},
     ingest::{
-        event_time::{self, Moment},
+        event_time::{self, EventTime, Moment},
         json_text::write_json,
         json_tree::{MAX_VALUES, too_many_values},
         tape::{Item, Tape, View},
@@ -86,7 +86,7 @@ struct Reserved<'e> {
     id: Option<Item<'e>>,
     /// There is a field `timestamp`.
     timed: bool,
-    timestamp: Option<i64>,
+    timestamp: Option<EventTime>,
     event_message: Option<Item<'e>>,
     message: Option<Item<'e>>,
     /// Values that these fields cannot hold, under their names.
@@ -132,9 +132,9 @@ const OTHER_MESSAGE: &str = "message";
 ///
 /// # Errors
 /// Those of writing to memory, which has none.
-pub(crate) fn normalise<'e>(event: Item<'e>, now: i64, times: &mut TimeCounts) -> io::Result<Tape<'e>> {
+pub(crate) fn normalise<'e>(event: Item<'e>, now: i64, times: &mut TimeCounts) -> io::Result<Normalised<'e>> {
     let mut out = Tape::with_capacity(event.nodes() + SPARE_NODES);
-    let View::Object(fields) = event.view() else { return Ok(out) };
+    let View::Object(fields) = event.view() else { return Ok(Normalised { event: out, micros: now, nanos: 0 }) };
     let present = || fields.clone().filter(|(_, value)| !value.is_blank());
     let found = Reserved::of(present(), times);
     let mut time = found.timestamp;
@@ -143,7 +143,7 @@ pub(crate) fn normalise<'e>(event: Item<'e>, now: i64, times: &mut TimeCounts) -
         times.unread += usize::from(unread);
         time = other;
     }
-    let time = time.unwrap_or(now);
+    let EventTime { micros: time, nanos } = time.unwrap_or(EventTime { micros: now, nanos: 0 });
     times.ahead += usize::from(time > now.saturating_add(AHEAD));
     times.early += usize::from(FIRST_YEAR.contains(&time));
 
@@ -196,7 +196,14 @@ pub(crate) fn normalise<'e>(event: Item<'e>, now: i64, times: &mut TimeCounts) -
         count += 1;
     }
     out.close_distinct(whole, count);
-    Ok(out)
+    Ok(Normalised { event: out, micros: time, nanos })
+}
+
+/// An event as it is stored, and its time: in microseconds, and what was sent finer than that.
+pub(crate) struct Normalised<'e> {
+    pub(crate) event: Tape<'e>,
+    pub(crate) micros: i64,
+    pub(crate) nanos: u16,
 }
 
 /// Nodes that normalising adds to those of an event: the reserved fields.

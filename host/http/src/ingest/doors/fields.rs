@@ -13,8 +13,6 @@ const MESSAGES: [&str; 7] = ["event_message", "message", "msg", "log", "body", "
 const TIMES: [&str; 5] = ["timestamp", "@timestamp", "time", "ts", "date"];
 /// 2001-09-09 in seconds. A smaller number in a field `time` is rather a duration, in a field `date` rather a date.
 const MOMENTS_FROM: f64 = 1e9;
-/// The smallest number that the store reads as microseconds. It reads smaller numbers in another unit.
-const PLAIN_MICROS: u64 = 100_000_000_000_000;
 /// The most bytes of a record that become its message where it has none.
 const LONGEST_TEXT: usize = 4 << 10;
 
@@ -107,16 +105,6 @@ pub(super) fn as_text(fields: &Fields) -> Option<String> {
     Some(text)
 }
 
-/// A time in nanoseconds since 1970 as the store reads it.
-pub(super) fn of_nanos(nanos: i128) -> Option<Value> {
-    let micros = i64::try_from(nanos.div_euclid(1000)).ok()?;
-    match u64::try_from(micros) {
-        Ok(micros) if micros >= PLAIN_MICROS => Some(Value::from(micros)),
-        // The store would read a number this small in another unit, so the time is written as text.
-        _ => Some(Value::String(chrono::DateTime::from_timestamp_micros(micros)?.to_rfc3339())),
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
@@ -173,13 +161,5 @@ mod tests {
         assert_eq!(none, json!({"event_message": "{\"a\":1}", "metadata": {"a": 1}}));
         let long = as_text(&fields(json!({"a": "\u{20ac}".repeat(5000)}))).unwrap();
         assert!((LONGEST_TEXT - 2..=LONGEST_TEXT).contains(&long.len()));
-    }
-
-    #[test]
-    fn nanoseconds_are_read_in_every_magnitude() {
-        assert_eq!(of_nanos(1_763_633_702_123_456_789), Some(json!(1_763_633_702_123_456_u64)));
-        assert_eq!(of_nanos(1_000_000), Some(json!("1970-01-01T00:00:00.001+00:00")));
-        assert_eq!(of_nanos(-1_000_000_000), Some(json!("1969-12-31T23:59:59+00:00")));
-        assert_eq!(of_nanos(i128::MAX), None);
     }
 }

@@ -302,7 +302,7 @@ mod tests {
         let sent = json!({"streams": [{"stream": {"job": "x"}, "values": values}, {"values": values, "stream": {"job": "y"}}]});
         let one = read(&request(), false).unwrap().events();
         assert_eq!(one, read(&Bytes::from(sent.to_string()), true).unwrap().events());
-        let first = json!({"timestamp": 1_763_633_702_123_456_u64, "event_message": "a", "metadata": {"job": "x", "trace_id": "t"}});
+        let first = json!({"timestamp": 1_763_633_702_123_456_789_u64, "event_message": "a", "metadata": {"job": "x", "trace_id": "t"}});
         assert_eq!((one.len(), one.first()), (4, Some(&first)));
     }
 

@@ -7,7 +7,8 @@ use tidegate_model::{Code, Failure};
 use tidegate_store::too_long;
 
 use super::super::batch::Batch;
-use super::fields::{EXPANDED, Fields, event, of_nanos};
+use super::fields::{EXPANDED, Fields, event};
+use crate::ingest::nanoseconds::of_nanos;
 
 /// The labels of a stream.
 #[derive(Debug, Default, Clone)]
@@ -216,7 +217,7 @@ mod tests {
         let structured = json!({"trace_id": "t", "job": "b"}).as_object().cloned().unwrap();
         let entry = Entry { nanos: 1_763_633_702_123_456_789, line: "m".to_owned(), structured };
         let expected = json!({
-            "timestamp": 1_763_633_702_123_456_u64, "event_message": "m", "project": "p",
+            "timestamp": 1_763_633_702_123_456_789_u64, "event_message": "m", "project": "p",
             "metadata": {"job": "a", "project": "p", "trace_id": "t", "job_extracted": "b"},
         });
         assert_eq!(entry.into_event(&labels), expected);

@@ -39,6 +39,7 @@ impl Intake {
         &mut self,
         mut body_of: impl FnMut(&RequestKey) -> Result<Option<[u8; 32]>>,
     ) -> Result<()> {
+        self.order_equal_times();
         let mut seen: HashMap<[u8; 32], [u8; 32]> = HashMap::new();
         let (mut kept, mut out) = (Vec::new(), Vec::new());
         for event in mem::take(&mut self.named) {

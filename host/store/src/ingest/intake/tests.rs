@@ -125,3 +125,50 @@ fn events_that_are_stored_under_their_names_are_taken_out() {
     assert_eq!(call.named, [key(2, 2)]);
     assert_eq!(events(intake), [json!({"id": "b", "timestamp": 0}), json!({"id": "c", "timestamp": 0})]);
 }
+
+#[test]
+fn what_is_finer_than_a_microsecond_orders_equal_times() {
+    const AT: i64 = 1_763_633_702_123_456;
+    let key = |name: u8| RequestKey { sender: [0; 8], name: [name; 24], body: [name; 32] };
+    let intake = |ids: &str, nanos: fn(u8) -> i64| {
+        let mut intake = Intake::new(0, 200, Audience::All);
+        for id in ids.bytes() {
+            // `x` and `y` have other times; `0` has no finer one.
+            let time = match id {
+                b'x' => json!(AT + 5),
+                b'y' => json!(AT - 5),
+                b'0' => json!(AT),
+                id => json!(AT * 1_000 + nanos(id)),
+            };
+            assert!(intake.add(json!({"id": char::from(id).to_string(), "timestamp": time})));
+            intake.name_last(key(id));
+        }
+        intake
+    };
+    let ids = |intake: Intake| -> String {
+        let text = |event: Value| event["id"].as_str().unwrap().to_owned();
+        events(intake).into_iter().map(text).collect()
+    };
+    let same: fn(u8) -> i64 = |id| i64::from(id - b'a') + 1;
+    for (sent, stored) in [
+        ("abc", "abc"),
+        ("cba", "abc"),
+        ("0ba", "0ab"),
+        ("ba0", "0ab"),
+        // `a` twice keeps its own order, and other times keep their positions.
+        ("xcxb0aya", "x0xaabyc"),
+        ("hgfedcba", "abcdefgh"),
+    ] {
+        assert_eq!(ids(intake(sent, same)), stored, "{sent}");
+    }
+    assert_eq!(ids(intake("cab", |_| 7)), "cab");
+
+    // An event that is stored already is taken out where it is then; what was taken back is not put anywhere.
+    let mut some = intake("dcb", same);
+    let mark = some.mark();
+    assert!(some.add(json!({"id": "a", "timestamp": AT * 1_000})));
+    some.take_back(mark);
+    some.settle_names(|other| Ok((other.name == key(b'c').name).then_some([b'c'; 32]))).unwrap();
+    assert_eq!(some.clone().finish().named, [key(b'b'), key(b'd')]);
+    assert_eq!(ids(some), "bd");
+}
