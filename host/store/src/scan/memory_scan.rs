@@ -44,6 +44,7 @@ use crate::{
         expr_adapter::{Adapter, picks},
         memory_rows::{BatchExprs, slices},
         segment_scan::Origin,
+        tie_order::{self, TieKeys},
     },
     source::feed::NewRows,
 };
@@ -106,6 +107,53 @@ impl MemoryScan {
         &self.filters
     }
 
+    /// The rows of batches, as they lie there.
+    fn rows_of(
+        &self,
+        chain: Vec<Arc<MemBatch>>,
+        partition: usize,
+        context: &TaskContext,
+        fetch: Option<usize>,
+    ) -> SendableRecordBatchStream {
+        // The session knows how wide the rows of the statement are.
+        let step = context.session_config().batch_size().max(1);
+        let scan = self.clone();
+        let skipped = MetricBuilder::new(&self.metrics).counter("pushdown_rows_pruned", partition);
+        let mut known: Option<Arc<BatchExprs>> = None;
+        let of_batches = chain.into_iter().flat_map(move |batch| {
+            // Batches of one source mostly have the same columns.
+            let (exprs, failed) = match known.take().filter(|exprs| exprs.fits(&batch.rows)) {
+                Some(exprs) => (Some(exprs), None),
+                None => match scan.exprs(batch.rows.schema()) {
+                    Ok(exprs) => (Some(Arc::new(exprs)), None),
+                    Err(error) => (None, Some(Err(error))),
+                },
+            };
+            known.clone_from(&exprs);
+            let skipped = skipped.clone();
+            let slices =
+                exprs.into_iter().flat_map(move |exprs| slices(Arc::clone(&batch), exprs, step, skipped.clone()));
+            failed.into_iter().chain(slices)
+        });
+        let mut left = fetch.unwrap_or(usize::MAX);
+        let handed_on = MetricBuilder::new(&self.metrics).output_rows(partition);
+        let limited = of_batches.map_while(move |slice| {
+            if left == 0 {
+                return None;
+            }
+            Some(slice.map(|slice| {
+                let slice = slice.slice(0, slice.num_rows().min(left));
+                left -= slice.num_rows();
+                handed_on.add(slice.num_rows());
+                slice
+            }))
+        });
+        // A slice of which no row passes makes no batch.
+        let some = limited.filter(|slice| !slice.as_ref().is_ok_and(|slice| slice.num_rows() == 0));
+        let stream = futures::stream::iter(some);
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), stream))
+    }
+
     /// Filters and projection over the columns of batches.
     fn exprs(&self, columns: SchemaRef) -> Result<BatchExprs> {
         let adapter = Adapter::new(Arc::clone(&self.origin.shape), Arc::clone(&self.table), Arc::clone(&columns));
@@ -144,49 +192,21 @@ impl DataSource for MemoryScan {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if self.followed {
             let rows = context.session_config().get_extension::<NewRows>();
-            let chains = vec![rows.map(|rows| rows.batches().to_vec()).unwrap_or_default()];
-            return MemoryScan { followed: false, chains, metrics: self.metrics(), ..self.clone() }.open(0, context);
+            let arrived = rows.map(|rows| rows.batches().to_vec()).unwrap_or_default();
+            let scan = MemoryScan { metrics: self.metrics(), ..self.clone() };
+            return Ok(scan.rows_of(arrived, partition, &context, self.fetch));
         }
-        let Some(chain) = self.chains.get(partition) else {
+        let Some(chain) = self.chains.get(partition).cloned() else {
             return Err(internal_datafusion_err!("memory has no partition {partition}"));
         };
-        // The session knows how wide the rows of the statement are.
-        let step = context.session_config().batch_size().max(1);
-        let scan = self.clone();
-        let skipped = MetricBuilder::new(&self.metrics).counter("pushdown_rows_pruned", partition);
-        let mut known: Option<Arc<BatchExprs>> = None;
-        let of_batches = chain.clone().into_iter().flat_map(move |batch| {
-            // Batches of one source mostly have the same columns.
-            let (exprs, failed) = match known.take().filter(|exprs| exprs.fits(&batch.rows)) {
-                Some(exprs) => (Some(exprs), None),
-                None => match scan.exprs(batch.rows.schema()) {
-                    Ok(exprs) => (Some(Arc::new(exprs)), None),
-                    Err(error) => (None, Some(Err(error))),
-                },
-            };
-            known.clone_from(&exprs);
-            let skipped = skipped.clone();
-            let slices =
-                exprs.into_iter().flat_map(move |exprs| slices(Arc::clone(&batch), exprs, step, skipped.clone()));
-            failed.into_iter().chain(slices)
-        });
-        let mut left = self.fetch.unwrap_or(usize::MAX);
-        let handed_on = MetricBuilder::new(&self.metrics).output_rows(partition);
-        let limited = of_batches.map_while(move |slice| {
-            if left == 0 {
-                return None;
+        Ok(match TieKeys::among(&self.projection) {
+            Some(keys) => {
+                // The limit counts rows in their order.
+                let rows = self.rows_of(chain, partition, &context, None);
+                tie_order::in_order(rows, keys, self.fetch, context.memory_pool())
             }
-            Some(slice.map(|slice| {
-                let slice = slice.slice(0, slice.num_rows().min(left));
-                left -= slice.num_rows();
-                handed_on.add(slice.num_rows());
-                slice
-            }))
-        });
-        // A slice of which no row passes makes no batch.
-        let some = limited.filter(|slice| !slice.as_ref().is_ok_and(|slice| slice.num_rows() == 0));
-        let stream = futures::stream::iter(some);
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), stream)))
+            None => self.rows_of(chain, partition, &context, self.fetch),
+        })
     }
 
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -216,11 +236,14 @@ impl DataSource for MemoryScan {
             return EquivalenceProperties::new(Arc::clone(&self.output));
         }
         let table = EquivalenceProperties::new_with_orderings(Arc::clone(&self.table), [self.order.clone()]);
-        match self.projection.projection_mapping(&self.table) {
+        let mut properties = match self.projection.projection_mapping(&self.table) {
             Ok(mapping) => table.project(&mapping, Arc::clone(&self.output)),
             // Then no property is declared.
             Err(_) => EquivalenceProperties::new(Arc::clone(&self.output)),
-        }
+        };
+        let ordering = TieKeys::among(&self.projection).and_then(|keys| keys.ordering(&self.output));
+        properties.add_orderings(ordering);
+        properties
     }
 
     fn scheduling_type(&self) -> SchedulingType {

@@ -16,6 +16,8 @@
 //! Where rows are only counted by the value of a column, [`counted_rows`] hands on each value with its count, which
 //! [`counting`] reads off a file.
 //!
+//! Both scans hand on rows newest first where that can be had, and [`tie_order`] those of equal times in the order of their places.
+//!
 //! [`followed_table`] is a table of new rows. [`stored_calls`] is a table of the rows of some calls, which
 //! [`place_order`] puts in the order of their commits.
 //!
@@ -53,5 +55,6 @@ pub(crate) mod source_union;
 pub(crate) mod split;
 pub(crate) mod stored_calls;
 pub(crate) mod table;
+pub(crate) mod tie_order;
 pub(crate) mod trigram_reader;
 pub(crate) mod verified_store;

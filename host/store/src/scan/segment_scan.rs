@@ -15,6 +15,7 @@
 //! - A condition is accepted if the engine's reader applies it to the rows of every segment ([`row_conditions`]).
 //! - Limits only become smaller, and the reported number of rows takes the limit into account.
 //! - Files are cut by row groups instead of ranges of bytes ([`split`]).
+//! - Where it is in the order of times and hands on the places of rows, those of equal times are in the order of their places.
 //!
 //! Two things stay as they are in DataFusion. A scan gives up its order if another is requested that it cannot provide;
 //! files and row groups are then read in the most promising order, below a sort. And the files of a group follow each
@@ -33,7 +34,9 @@ use datafusion::{
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::{
         EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
-        expressions::DynamicFilterTracking, projection::ProjectionExprs, split_conjunction,
+        expressions::{Column, DynamicFilterTracking},
+        projection::ProjectionExprs,
+        split_conjunction,
     },
     physical_plan::{
         DisplayFormatType, ExecutionPlan, SortOrderPushdownResult,
@@ -45,7 +48,13 @@ use datafusion::{
 
 use crate::{
     read_memory::ReadMemory,
-    scan::{condition_value, file_opening::FileOpening, row_conditions, split::split},
+    scan::{
+        condition_value,
+        file_opening::FileOpening,
+        row_conditions,
+        split::split,
+        tie_order::{self, TieKeys},
+    },
     schema::{shape::Shape, tenant_path::TenantPath},
 };
 
@@ -152,13 +161,21 @@ impl SegmentScan {
     /// Opens the scan with its rows counted where they can be: batches of this schema, the column and how many rows have the
     /// value, are among those of rows.
     pub(crate) fn open_counted(&self, args: OpenArgs, output: &SchemaRef) -> Result<SendableRecordBatchStream> {
-        self.opening(&args, Some(output)).open_with_args(args)
+        self.opening(&self.files, &args, Some(output)).open_with_args(args)
     }
 
-    fn opening(&self, args: &OpenArgs, counted: Option<&SchemaRef>) -> FileScanConfig {
+    fn opening(&self, files: &FileScanConfig, args: &OpenArgs, counted: Option<&SchemaRef>) -> FileScanConfig {
         let cache = args.context.runtime_env().cache_manager.get_file_metadata_cache();
         let memory = ReadMemory::of(args.context.memory_pool());
-        FileOpening::of(&self.files, cache, memory, counted.map(Arc::clone))
+        FileOpening::of(files, cache, memory, counted.map(Arc::clone))
+    }
+
+    /// Where it has the times and places of rows, if it is in the order of times.
+    fn tie_keys(&self) -> Option<TieKeys> {
+        let keys = TieKeys::among(self.files.file_source.projection()?)?;
+        let ordered = self.files.eq_properties().output_ordering()?;
+        let first = ordered.first().expr.downcast_ref::<Column>()?.index();
+        (first == keys.time).then_some(keys)
     }
 
     /// Wraps what DataFusion made of the file scan; `None` if it is not a file scan.
@@ -182,7 +199,17 @@ impl DataSource for SegmentScan {
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        self.opening(&args, None).open_with_args(args)
+        let Some(keys) = self.tie_keys() else {
+            return self.opening(&self.files, &args, None).open_with_args(args);
+        };
+        // The limit counts rows in their order. What is read at once is as much as it needs.
+        let mut files = self.files.clone();
+        let limit = files.limit.take();
+        let most = args.context.session_config().batch_size();
+        files.batch_size = limit.map(|limit| limit.saturating_add(1).min(most)).or(files.batch_size);
+        let pool = Arc::clone(args.context.memory_pool());
+        let rows = self.opening(&files, &args, None).open_with_args(args)?;
+        Ok(tie_order::in_order(rows, keys, limit, &pool))
     }
 
     /// `None` for a scan that preserves an order: each stream reads the files of its own group.
@@ -221,7 +248,10 @@ impl DataSource for SegmentScan {
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        self.files.eq_properties()
+        let mut properties = self.files.eq_properties();
+        let ordering = self.tie_keys().and_then(|keys| keys.ordering(properties.schema()));
+        properties.add_orderings(ordering);
+        properties
     }
 
     fn scheduling_type(&self) -> SchedulingType {
