@@ -44,7 +44,7 @@ use crate::{
         expr_adapter::{Adapter, picks},
         memory_rows::{BatchExprs, slices},
         segment_scan::Origin,
-        tie_order::{self, TieKeys},
+        tie_order::{NewestFirst, TieKeys},
     },
     source::feed::NewRows,
 };
@@ -203,7 +203,7 @@ impl DataSource for MemoryScan {
             Some(keys) => {
                 // The limit counts rows in their order.
                 let rows = self.rows_of(chain, partition, &context, None);
-                tie_order::in_order(rows, keys, self.fetch, context.memory_pool())
+                NewestFirst { rows, keys, limit: self.fetch, bounded: None }.in_order(context.memory_pool())
             }
             None => self.rows_of(chain, partition, &context, self.fetch),
         })

@@ -53,7 +53,7 @@ use crate::{
         file_opening::FileOpening,
         row_conditions,
         split::split,
-        tie_order::{self, TieKeys},
+        tie_order::{NewestFirst, SPARE, TieKeys},
     },
     schema::{shape::Shape, tenant_path::TenantPath},
 };
@@ -114,9 +114,13 @@ impl SegmentScan {
     /// Whether its rows may be counted by the value of its one column: it has no limit, and no condition changes while it
     /// runs.
     pub(crate) fn is_countable(&self) -> bool {
+        !self.changes_while_it_runs() && self.files.limit.is_none()
+    }
+
+    /// Whether operators change its condition.
+    fn changes_while_it_runs(&self) -> bool {
         let condition = self.files.file_source.filter();
-        condition.is_none_or(|condition| !DynamicFilterTracking::classify(&condition).contains_dynamic_filter())
-            && self.files.limit.is_none()
+        condition.is_some_and(|condition| DynamicFilterTracking::classify(&condition).contains_dynamic_filter())
     }
 
     /// Whether all of its rows pass a filter over its columns, because it has the filter itself and applies it to each row.
@@ -202,14 +206,21 @@ impl DataSource for SegmentScan {
         let Some(keys) = self.tie_keys() else {
             return self.opening(&self.files, &args, None).open_with_args(args);
         };
-        // The limit counts rows in their order. What is read at once is as much as it needs.
+        // The limit counts rows in their order, which the files do not know. So a few more are read, and all where these do
+        // not say what the last rows are; then they must be the same.
+        let limit = self.files.limit;
+        let read = limit.map(|limit| limit.saturating_add(SPARE)).filter(|_| !self.changes_while_it_runs());
         let mut files = self.files.clone();
-        let limit = files.limit.take();
-        let most = args.context.session_config().batch_size();
-        files.batch_size = limit.map(|limit| limit.saturating_add(1).min(most)).or(files.batch_size);
+        files.limit = read;
+        let rows = self.opening(&files, &args, None).open_with_args(args.clone())?;
         let pool = Arc::clone(args.context.memory_pool());
-        let rows = self.opening(&files, &args, None).open_with_args(args)?;
-        Ok(tie_order::in_order(rows, keys, limit, &pool))
+        let bounded = read.map(|read| {
+            files.limit = None;
+            let scan = self.clone();
+            let unbounded = move || scan.opening(&files, &args, None).open_with_args(args);
+            (read, Box::new(unbounded) as _)
+        });
+        Ok(NewestFirst { rows, keys, limit, bounded }.in_order(&pool))
     }
 
     /// `None` for a scan that preserves an order: each stream reads the files of its own group.

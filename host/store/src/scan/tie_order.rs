@@ -111,26 +111,45 @@ impl Keys<'_> {
     }
 }
 
+/// How many rows beyond its limit a stream reads at first: mostly the rows with the last time end there.
+pub(crate) const SPARE: usize = 64;
+
+/// The rows of a stream from its beginning, again and without a bound.
+type Unbounded = Box<dyn FnOnce() -> Result<SendableRecordBatchStream> + Send>;
+
+/// Rows, newest first.
+pub(crate) struct NewestFirst {
+    pub(crate) rows: SendableRecordBatchStream,
+    pub(crate) keys: TieKeys,
+    /// How many rows are wanted.
+    pub(crate) limit: Option<usize>,
+    /// How many rows the stream reads if it is bounded, and the same without a bound. More are read only where rows of
+    /// one time do not end before.
+    pub(crate) bounded: Option<(usize, Unbounded)>,
+}
+
 /// Rows of the last time so far, of which the next batch may have more.
 struct Tied {
     keys: TieKeys,
     held: Vec<RecordBatch>,
     memory: MemoryReservation,
     left: usize,
+    bounded: Option<(usize, Unbounded)>,
+    /// Rows that came, and of those that are to come, how many did before.
+    seen: usize,
+    known: usize,
 }
 
-/// The rows of a stream, which come newest first, with ties in order; at most `limit` of them.
-pub(crate) fn in_order(
-    rows: SendableRecordBatchStream,
-    keys: TieKeys,
-    limit: Option<usize>,
-    pool: &Arc<dyn MemoryPool>,
-) -> SendableRecordBatchStream {
-    let schema = rows.schema();
-    let memory = MemoryConsumer::new("rows of one time").register(pool);
-    let tied = Tied { keys, held: Vec::new(), memory, left: limit.unwrap_or(usize::MAX) };
-    let ordered = ordered(rows, tied, Arc::clone(&schema));
-    Box::pin(RecordBatchStreamAdapter::new(schema, ordered))
+impl NewestFirst {
+    /// The same with ties in order.
+    pub(crate) fn in_order(self, pool: &Arc<dyn MemoryPool>) -> SendableRecordBatchStream {
+        let NewestFirst { rows, keys, limit, bounded } = self;
+        let schema = rows.schema();
+        let memory = MemoryConsumer::new("rows of one time").register(pool);
+        let left = limit.unwrap_or(usize::MAX);
+        let tied = Tied { keys, held: Vec::new(), memory, left, bounded, seen: 0, known: 0 };
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), ordered(rows, tied, schema)))
+    }
 }
 
 fn ordered(rows: SendableRecordBatchStream, tied: Tied, schema: SchemaRef) -> impl Stream<Item = Result<RecordBatch>> {
@@ -138,16 +157,20 @@ fn ordered(rows: SendableRecordBatchStream, tied: Tied, schema: SchemaRef) -> im
         let schema = Arc::clone(&schema);
         async move {
             while tied.left > 0 {
-                let next = match &mut rows {
-                    Some(stream) => stream.next().await.transpose()?,
-                    None => return Ok(None),
-                };
-                let complete = match next {
+                let Some(stream) = &mut rows else { return Ok(None) };
+                let complete = match stream.next().await.transpose()? {
                     Some(batch) => tied.add(batch)?,
-                    None => {
-                        rows = None;
-                        std::mem::take(&mut tied.held)
-                    }
+                    None => match tied.bounded.take() {
+                        Some((bound, unbounded)) if tied.seen >= bound => {
+                            rows = Some(unbounded()?);
+                            tied.known = tied.seen;
+                            continue;
+                        }
+                        _ => {
+                            rows = None;
+                            std::mem::take(&mut tied.held)
+                        }
+                    },
                 };
                 if let Some(batch) = tied.put_right(complete, &schema)? {
                     return Ok(Some((batch, (rows, tied))));
@@ -161,10 +184,14 @@ fn ordered(rows: SendableRecordBatchStream, tied: Tied, schema: SchemaRef) -> im
 impl Tied {
     /// Takes the next rows, and gives those that no later ones belong between.
     fn add(&mut self, batch: RecordBatch) -> Result<Vec<RecordBatch>> {
-        let keys = self.keys.of(&batch)?;
+        let known = batch.num_rows().min(self.known);
+        self.known -= known;
+        self.seen += batch.num_rows() - known;
+        let batch = batch.slice(known, batch.num_rows() - known);
         if batch.num_rows() == 0 {
             return Ok(Vec::new());
         }
+        let keys = self.keys.of(&batch)?;
         let is_same = match self.held.first() {
             Some(held) => self.keys.of(held)?.time(0) == keys.time(0),
             None => true,
@@ -202,5 +229,118 @@ impl Tied {
         let rows = batch.num_rows().min(self.left);
         self.left -= rows;
         Ok(Some(batch.slice(0, rows)))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use datafusion::{
+        arrow::{array::ArrayRef, record_batch::RecordBatch},
+        execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool},
+    };
+    use futures::TryStreamExt;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A time, and a place if there is one.
+    type Row = (i64, Option<i64>);
+
+    fn batch(rows: &[Row]) -> RecordBatch {
+        let times: TimestampMicrosecondArray = rows.iter().map(|(time, _)| Some(*time)).collect();
+        let calls: Int64Array = rows.iter().map(|(_, place)| place.map(|place| place / 4)).collect();
+        let places: Int64Array = rows.iter().map(|(_, place)| place.map(|place| place % 4)).collect();
+        let columns = [("row", Arc::new(places) as ArrayRef), ("call", Arc::new(calls)), ("time", Arc::new(times))];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+    }
+
+    fn stream_of(batches: Vec<RecordBatch>) -> SendableRecordBatchStream {
+        let schema = batches.first().map_or_else(|| batch(&[]).schema(), RecordBatch::schema);
+        Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches.into_iter().map(Ok))))
+    }
+
+    fn rows_of(batches: &[RecordBatch]) -> Vec<Row> {
+        let keys = TieKeys { time: 2, call: 1, row: 0 };
+        let rows = batches.iter().flat_map(|batch| {
+            let keys = keys.of(batch).unwrap();
+            let row = |row: usize| {
+                let place = keys.calls.is_valid(row).then(|| keys.calls.value(row) * 4 + keys.rows.value(row));
+                (keys.time(row), place)
+            };
+            (0..batch.num_rows()).map(row).collect::<Vec<_>>()
+        });
+        rows.collect()
+    }
+
+    /// Reads batches of these sizes, all or up to a limit. Returns the rows, and how often the stream was read again.
+    fn read(rows: &[Row], sizes: &[usize], limit: Option<usize>, bound: Option<usize>) -> (Vec<Row>, usize) {
+        let (mut batches, mut rest) = (Vec::new(), rows);
+        for size in sizes.iter().cycle() {
+            let (first, others) = rest.split_at((*size).min(rest.len()));
+            batches.push(batch(first));
+            rest = others;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        let opened = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&opened);
+        let all = batches.clone();
+        let unbounded: Unbounded = Box::new(move || {
+            counted.fetch_add(1, SeqCst);
+            Ok(stream_of(all))
+        });
+        let first = bound.map_or(batches, |bound| vec![batch(rows.get(..bound).unwrap_or(rows))]);
+        let keys = TieKeys { time: 2, call: 1, row: 0 };
+        let bounded = bound.map(|bound| (bound, unbounded));
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let ordered = NewestFirst { rows: stream_of(first), keys, limit, bounded }.in_order(&pool);
+        let ordered: Vec<RecordBatch> = futures::executor::block_on(ordered.try_collect()).unwrap();
+        assert_eq!(pool.reserved(), 0);
+        (rows_of(&ordered), opened.load(SeqCst))
+    }
+
+    #[test]
+    fn a_bounded_stream_is_read_again_only_where_a_time_does_not_end() {
+        let rows: Vec<Row> = (0..20).map(|row| (100 - row / 4, Some(row))).collect();
+        for (limit, bound, again) in [(4, 5, 0), (4, 8, 0), (4, 4, 1), (5, 6, 1), (5, 9, 0), (20, 30, 0), (20, 20, 1)] {
+            let (got, opened) = read(&rows, &[3], Some(limit), Some(bound));
+            assert_eq!((got.len(), opened), (limit, again), "{limit} {bound}");
+            assert_eq!(got, read(&rows, &[7], Some(limit), None).0);
+        }
+    }
+
+    #[test]
+    fn many_rows_of_one_time_count() {
+        let rows: Vec<RecordBatch> = (0..100).map(|row| batch(&vec![(5, Some(row)); 1000])).collect();
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
+        let keys = TieKeys { time: 2, call: 1, row: 0 };
+        let ordered = NewestFirst { rows: stream_of(rows), keys, limit: Some(1), bounded: None }.in_order(&pool);
+        let ended: Result<Vec<RecordBatch>> = futures::executor::block_on(ordered.try_collect());
+        assert!(ended.unwrap_err().to_string().contains("rows of one time") && pool.reserved() == 0);
+    }
+
+    proptest! {
+        /// However rows of one time lie, in however many batches: the later ones come first, those without a place last.
+        #[test]
+        fn ties_are_in_order(
+            rows in prop::collection::vec((0_i64..6, prop::option::weighted(0.9, 0_i64..40)), 0..60),
+            sizes in prop::collection::vec(1_usize..9, 1..5),
+            limit in prop::option::of(0_usize..70),
+            spare in 0_usize..9,
+        ) {
+            let mut rows = rows;
+            rows.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+            let mut expected = rows.clone();
+            expected.sort_by_key(|row| std::cmp::Reverse(*row));
+            expected.truncate(limit.unwrap_or(usize::MAX));
+            prop_assert_eq!(&read(&rows, &sizes, limit, None).0, &expected);
+            if let Some(limit) = limit {
+                prop_assert_eq!(&read(&rows, &sizes, Some(limit), Some(limit + spare)).0, &expected);
+            }
+        }
     }
 }
