@@ -156,7 +156,9 @@ fn build() -> Outcome {
 
 fn tests() -> Outcome {
     // The black-box tests find the built guests here. Who reads of one failure reads of all.
-    run(cargo(&root()).args(["test", "--workspace", "--locked", "--no-fail-fast"]).env("TIDEGATE_GUESTS", guests::built()))
+    run(cargo(&root())
+        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .env("TIDEGATE_GUESTS", guests::built()))
 }
 
 fn runtime() -> Outcome {
