@@ -2,41 +2,23 @@
 
 mod batch;
 mod carrier;
-mod context;
 mod correlated;
 mod cost;
-mod distinct;
 mod explained;
-mod field_path;
-mod float_joins;
+mod fixes;
 mod followed;
-mod limits;
-mod list_copies;
-mod narrow;
-mod needless_barriers;
-mod nullable_constants;
+mod guards;
 mod operator_run;
 mod options;
 mod own_operator;
-mod partial_groups;
-mod plain_conditions;
 mod planner;
 mod profile;
 mod result_stream;
+mod rules;
 mod run;
-pub(crate) mod security_barrier;
 mod sessions;
-mod shared_input;
-mod shared_part;
-mod shared_rows;
-mod stoppable_join;
-mod stoppable_rules;
-mod text_condition;
-mod unordered;
-mod view_buffers;
-mod window_memory;
+mod shortcuts;
 mod wrapper;
-mod yielding;
 
 use std::sync::Arc;
 
@@ -61,15 +43,18 @@ use crate::types::Type;
 pub use carrier::{Carried, Carrier, CarrierReport};
 pub use cost::{CostCounter, StatementCost};
 pub use explained::ExplainedPlan;
+use fixes::{distinct, view_buffers};
 pub use followed::PreparedPlan;
-pub use narrow::Narrow;
+use guards::{context, list_copies, needless_barriers, window_memory, yielding};
 pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, RunBounds};
 pub use options::EngineOptions;
 pub use own_operator::OwnOperator;
-pub use partial_groups::Counted;
 pub use result_stream::ResultStream;
 use run::Run;
 use sessions::{Sessions, runtime};
+pub use shortcuts::narrow::Narrow;
+pub use shortcuts::partial_groups::Counted;
+use shortcuts::{partial_groups, shared_input, shared_part, shared_rows};
 
 /// The rule of the optimizer of operators that looks whether they fit each other.
 const LAST_CHECK: &str = "SanityCheckPlan";

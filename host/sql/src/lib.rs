@@ -19,8 +19,10 @@
 //! In a resolved plan every column has a name of its own (`c1`, `c2`, ...) and no qualifier, so
 //! the engine never resolves a name again.
 
+mod barrier;
 mod catalog;
 mod engine;
+mod exprs;
 mod fail;
 mod library;
 mod lineage;

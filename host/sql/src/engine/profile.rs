@@ -11,7 +11,9 @@ use datafusion::optimizer::OptimizerConfig;
 use datafusion::physical_planner::DefaultPhysicalPlanner;
 use tidegate_functions::context::ExecutionContext;
 
-use super::{Engine, Plan, needless_barriers, shared_input, shared_part};
+use super::guards::needless_barriers;
+use super::shortcuts::{shared_input, shared_part};
+use super::{Engine, Plan};
 use crate::fail::{Planning, Result as Planned};
 
 /// The time since the part before.
