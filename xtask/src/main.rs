@@ -142,7 +142,12 @@ const TEST: [Step; 12] = [
 const LINT: [Step; 8] = [
     Step { name: "format", what: "the formatting of host and guests", after: &[], run: format },
     Step { name: "licences", what: "licences, bans and sources of all dependencies", after: &[], run: licences::check },
-    Step { name: "layers", what: "no import circles between the files of a crate", after: &[], run: layers::check },
+    Step {
+        name: "layers",
+        what: "no import circles between the files and folders of a crate",
+        after: &[],
+        run: layers::check,
+    },
     Step { name: "audience", what: "who reads the rows of all tenants", after: &[], run: audience::check },
     Step { name: "links", what: "no links between documents that lead nowhere", after: &[], run: links::check },
     Step { name: "clippy", what: "clippy on the host", after: &[], run: clippy },

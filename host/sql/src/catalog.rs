@@ -88,28 +88,6 @@ impl<S: Sources + ?Sized> Sources for &S {
     }
 }
 
-impl<S: Sources + ?Sized> Sources for Box<S> {
-    fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
-        (**self).table(name)
-    }
-
-    fn names(&self) -> Vec<String> {
-        (**self).names()
-    }
-
-    fn has_rows(&self, name: &str) -> bool {
-        (**self).has_rows(name)
-    }
-
-    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
-        (**self).saved(name)
-    }
-
-    fn identity(&self, name: &str) -> String {
-        (**self).identity(name)
-    }
-}
-
 /// No sources: for statements that need none, and for tests.
 #[derive(Debug)]
 pub struct NoSources;

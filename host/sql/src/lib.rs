@@ -8,19 +8,23 @@
 //! - `types` are the types of the dialect, and `typed` is an expression with its type;
 //! - `text` reads the text with limits and takes exactly one query, nothing else; `saved_query` knows the
 //!   parts of a saved query and the names in them, `catalog` what a statement may read;
+//! - `exprs` answers questions about expressions, and `barrier` keeps them from rows that are left out below;
 //! - `typing` converts and compares values;
 //! - `library` builds calls of functions: an allow-list, each function made of the engine's operators where those mean
 //!   the same, so that filters still reach the storage, else of the kernels of `tidegate_functions`;
 //! - `resolve` gives every name its meaning: tables from the grants (there is nothing else to
 //!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
-//! - `engine` runs a plan under limits and streams its rows;
+//! - `engine` runs a plan under limits and streams its rows: its `guards` bound it, its `shortcuts` make it quicker, and its
+//!   `fixes` work around what is wrong in DataFusion, until that is mended;
 //! - `lineage` tells which columns of which tables a statement reads.
 //!
 //! In a resolved plan every column has a name of its own (`c1`, `c2`, ...) and no qualifier, so
 //! the engine never resolves a name again.
 
+mod barrier;
 mod catalog;
 mod engine;
+mod exprs;
 mod fail;
 mod library;
 mod lineage;

@@ -1,7 +1,7 @@
 //! The modules of a crate, a file each, and what a path between them leads to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::paths::{Paths, Step};
 
@@ -15,8 +15,6 @@ const MOST_STEPS: usize = 8;
 pub(super) struct Modules(BTreeMap<Module, File>);
 
 struct File {
-    /// Relative to the folder of the sources.
-    path: PathBuf,
     /// The paths in the code, from the root of the crate.
     paths: BTreeSet<Vec<String>>,
     /// What the module re-exports: the name and the path behind it.
@@ -24,7 +22,7 @@ struct File {
 }
 
 impl Modules {
-    /// Reads all files of a crate. Files of tests (`tests.rs` and what is below `tests/`) are left out.
+    /// Reads all files of a crate. Files of tests (`tests.rs`, `..._tests.rs` and what is below `tests/`) are left out.
     ///
     /// # Errors
     /// A file that cannot be read, or is no Rust.
@@ -37,9 +35,8 @@ impl Modules {
                 if path.is_dir() {
                     open.push(path);
                 } else if path.extension().is_some_and(|ending| ending == "rs") {
-                    let relative = path.strip_prefix(src).unwrap_or(&path).to_path_buf();
-                    let module = module_of(&relative);
-                    if !module.iter().any(|name| name == "tests") {
+                    let module = module_of(path.strip_prefix(src).unwrap_or(&path));
+                    if !module.iter().any(|name| name == "tests" || name.ends_with("_tests")) {
                         let text = std::fs::read_to_string(&path);
                         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
                         let Paths { all, exports } =
@@ -47,7 +44,7 @@ impl Modules {
                         let absolute = |steps: &Vec<Step>| absolute(&module, steps);
                         let paths = all.iter().map(absolute).collect();
                         let exports = exports.iter().map(|(name, steps)| (name.clone(), absolute(steps))).collect();
-                        modules.insert(module, File { path: relative, paths, exports });
+                        modules.insert(module, File { paths, exports });
                     }
                 }
             }
@@ -57,11 +54,6 @@ impl Modules {
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Module> {
         self.0.keys()
-    }
-
-    /// The name of a module's file.
-    pub(super) fn file(&self, module: &Module) -> String {
-        self.0.get(module).map(|file| file.path.display().to_string()).unwrap_or_default()
     }
 
     /// The other modules that a module imports from, without its parent and its children.

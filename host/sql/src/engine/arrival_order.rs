@@ -27,8 +27,8 @@ use datafusion::logical_expr::{
 use tidegate_functions::aggregate::first;
 use tidegate_functions::make;
 
-use super::security_barrier::{above_same_barrier, opened};
-use super::shared_part::on_enough_stack;
+use super::shortcuts::shared_part::on_enough_stack;
+use crate::barrier::{above_same_barrier, opened};
 
 /// Windows of numbers of rows, and of neighbours: each row has a number of its own, whatever the frame.
 const BY_ROW: [&str; 4] = ["row_number", "lag", "lead", "ntile"];

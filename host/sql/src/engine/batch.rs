@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::shared_rows::SharedRows;
+use super::shortcuts::narrow::leaves;
+use super::shortcuts::shared_rows::SharedRows;
 
 /// Rows of a batch, unless its columns or literals make it smaller.
 pub(super) const ROWS: usize = 8192;
@@ -49,15 +49,6 @@ fn widest(plan: &Arc<dyn ExecutionPlan>) -> usize {
         Ok(TreeNodeRecursion::Continue)
     });
     widest
-}
-
-/// The columns without fields of their own in a value.
-pub(super) fn leaves(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
-        DataType::List(item) => leaves(item.data_type()),
-        _ => 1,
-    }
 }
 
 fn longest_literal(plan: &LogicalPlan) -> usize {

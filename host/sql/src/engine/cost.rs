@@ -12,7 +12,7 @@ use tidegate_functions::context::ExecutionContext;
 use tidegate_model::number;
 
 use super::carrier::CarrierReport;
-use super::shared_rows::SharedRows;
+use super::shortcuts::shared_rows::SharedRows;
 
 /// What statements cost together.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

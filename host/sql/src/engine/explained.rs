@@ -12,7 +12,8 @@ use tidegate_functions::context::ExecutionContext;
 
 use super::carrier::CarrierReport;
 use super::own_operator::OwnOperator;
-use super::{Engine, Plan, correlated, limited, shared_rows};
+use super::shortcuts::shared_rows;
+use super::{Engine, Plan, correlated, limited};
 use crate::fail::{Planning, Result};
 
 /// A statement as it would run.

@@ -11,7 +11,6 @@ use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DataFusionError, ScalarValue};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::expr::Sort;
@@ -23,11 +22,12 @@ use tidegate_functions::context::{ExecutionContext, PlanningBudget};
 use tidegate_model::{Code, Failure};
 
 use super::cost::RunningCost;
-use super::needless_barriers;
+use super::guards::needless_barriers::without_needless;
 use super::result_stream::ResultStream;
 use super::run::Run;
-use super::security_barrier::{above_same_barrier, opened};
 use super::{Engine, Plan, batch, with_own_operators};
+use crate::barrier::{above_same_barrier, opened};
+use crate::exprs::reads_beyond;
 use crate::fail::{Planning, Result};
 use crate::types::Type;
 
@@ -107,7 +107,7 @@ impl Engine {
         let Plan { logical, columns, budget, .. } = plan;
         let logical = carrying(logical, Some(&table), numbers).planned()?;
         let make = async {
-            let plan = needless_barriers::without_needless(logical.clone())?;
+            let plan = without_needless(logical.clone())?;
             let optimized = self.sessions.in_order.optimize(&plan)?;
             self.sessions.in_order.query_planner().create_physical_plan(&optimized, &self.sessions.in_order).await
         };
@@ -148,7 +148,7 @@ fn provider(plan: &LogicalPlan, granted: bool) -> Result<Arc<dyn TableProvider>>
     }
     let what = match plan {
         LogicalPlan::Projection(_) | LogicalPlan::Filter(_) => {
-            if has_subquery(plan).planned()? {
+            if plan.expressions().iter().any(reads_beyond) {
                 return Err(refused("a subquery", granted));
             }
             return input_of(plan, granted);
@@ -196,20 +196,6 @@ fn refused(what: &str, granted: bool) -> Failure {
         )
     };
     Failure::new(Code::Unsupported, message)
-}
-
-fn has_subquery(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
-    let mut found = false;
-    plan.apply_expressions(|expr| {
-        found |= expr.exists(|part| {
-            Ok(matches!(
-                part,
-                Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::OuterReferenceColumn(..)
-            ))
-        })?;
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(found)
 }
 
 /// The last column of a plan.

@@ -3,8 +3,8 @@
 use tidegate_model::{Limits, TextLimits};
 
 use super::arrival_order::{self, Placed};
-use super::narrow::{self, Narrow};
-use super::partial_groups::{self, Counted};
+use super::shortcuts::narrow::{self, Narrow};
+use super::shortcuts::partial_groups::{self, Counted};
 
 /// The footers of a hundred million rows of 35 columns, about: a kilobyte for each column of a row group.
 const FOOTER_MEMORY: usize = 256 << 20;

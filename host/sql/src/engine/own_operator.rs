@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::security_barrier::Barrier;
-use super::shared_rows::SharedRows;
-use super::unordered::Unordered;
+use super::fixes::unordered_unions::Unordered;
+use super::guards::barrier::Barrier;
+use super::shortcuts::shared_rows::SharedRows;
 use super::wrapper::{inside, wrapped};
 
 /// An operator of this crate.
@@ -34,11 +34,11 @@ pub enum OwnOperator {
 impl OwnOperator {
     /// Which operator of this crate it is, if it is one.
     pub fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
-        if let Some(input) = inside::<Barrier>(plan) {
+        if let Some((input, Barrier)) = inside(plan) {
             return Some(Self::Barrier(Arc::clone(input)));
         }
-        if let Some(unordered) = plan.downcast_ref::<Unordered>() {
-            return Some(Self::Unordered(Arc::clone(unordered.input())));
+        if let Some((input, Unordered)) = inside(plan) {
+            return Some(Self::Unordered(Arc::clone(input)));
         }
         plan.downcast_ref::<SharedRows>().map(|rows| {
             let (part, reader) = rows.place();
@@ -50,7 +50,7 @@ impl OwnOperator {
     pub fn into_plan(self) -> Arc<dyn ExecutionPlan> {
         match self {
             Self::Barrier(input) => wrapped(input, Barrier),
-            Self::Unordered(input) => Unordered::of(input),
+            Self::Unordered(input) => wrapped(input, Unordered),
             Self::SharedRows { part, reader, input } => SharedRows::of(part, reader, input),
         }
     }

@@ -14,11 +14,11 @@ use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::narrow::{Narrow, narrowed};
-use super::needless_barriers::{Stage, without_needless_policies};
-use super::security_barrier::barrier_operator;
-use super::shared_part::{SharedPart, part_of};
-use super::shared_rows::SharedRows;
+use super::guards::barrier::barrier_operator;
+use super::guards::needless_barriers::{Stage, without_needless_policies};
+use super::shortcuts::narrow::{Narrow, narrowed};
+use super::shortcuts::shared_part::{SharedPart, part_of};
+use super::shortcuts::shared_rows::SharedRows;
 
 /// Makes physical plans.
 #[derive(Debug)]

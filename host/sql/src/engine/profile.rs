@@ -11,7 +11,8 @@ use datafusion::optimizer::OptimizerConfig;
 use datafusion::physical_planner::DefaultPhysicalPlanner;
 use tidegate_functions::context::ExecutionContext;
 
-use super::{Engine, Plan, shared_input, shared_part};
+use super::shortcuts::{shared_input, shared_part};
+use super::{Engine, Plan};
 use crate::fail::{Planning, Result as Planned};
 
 /// The time since the part before.

@@ -9,7 +9,7 @@ use datafusion::prelude::SessionConfig;
 use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
 
 use super::Engine;
-use super::shared_rows::SharedParts;
+use super::shortcuts::shared_rows::SharedParts;
 use crate::fail::{Planning, Result};
 
 /// What the operators of one run have in common.

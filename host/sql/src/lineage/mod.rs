@@ -33,7 +33,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::plan`].
     pub fn reads_of_grant(&self, saved: &SavedQuery, grant: &str, binding: Binding<'_>) -> Result<Reads> {
-        let sources = NamedSources(binding.sources);
+        let sources = NamedSources(Box::new(binding.sources));
         let plan = self.plan(&whole(grant), Binding { sources: &sources, ..binding }.granted(saved))?;
         reads(&plan.logical)
     }
@@ -44,7 +44,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::plan`].
     pub fn reads_of_sources(&self, saved: &SavedQuery, sql: Option<&str>, binding: Binding<'_>) -> Result<Reads> {
-        let sources = NamedSources(binding.sources);
+        let sources = NamedSources(Box::new(binding.sources));
         let granted = Binding { sources: &sources, ..binding }.granted(saved);
         let plan = match sql {
             Some(sql) => self.plan(sql, granted)?,
@@ -60,7 +60,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::plan`].
     pub fn reads_of_statement(&self, saved: &SavedQuery, sql: Option<&str>, binding: Binding<'_>) -> Result<Reads> {
-        let sources = NamedSources(binding.sources);
+        let sources = NamedSources(Box::new(binding.sources));
         let granted = Binding { sources: &sources, ..binding }.granted(saved);
         let mut grants = Grants(BTreeMap::new());
         for name in saved.tables() {

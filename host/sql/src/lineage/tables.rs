@@ -15,9 +15,9 @@ use tidegate_model::Failure;
 use crate::catalog::{SavedTable, Sources, StoredTable};
 
 /// Sources whose tables know their names.
-pub(super) struct NamedSources<S>(pub(super) S);
+pub(super) struct NamedSources<'s>(pub(super) Box<dyn Sources + 's>);
 
-impl<S: Sources> Sources for NamedSources<S> {
+impl Sources for NamedSources<'_> {
     fn table(&self, name: &str) -> Result<Option<StoredTable>, Failure> {
         let named = |StoredTable { provider, policy }| {
             let schema = TableProvider::schema(provider.as_ref());

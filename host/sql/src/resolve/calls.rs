@@ -2,8 +2,9 @@
 //! computed below them in the plan, and seen by the expressions as columns.
 
 use datafusion::common::Column;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, col};
+
+use crate::exprs::any;
 
 /// The calls of one SELECT, each with the plan column that carries its result.
 #[derive(Debug, Default)]
@@ -55,10 +56,4 @@ fn uses(expr: &Expr, calls: &[(String, Expr)]) -> bool {
 
 fn names(expr: &Expr, column: &str) -> bool {
     any(expr, |part| matches!(part, Expr::Column(c) if c.name == column))
-}
-
-/// Whether `is` holds for an expression or a part of it.
-pub(super) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
-    // The closure never fails, so neither does the walk.
-    expr.exists(|part| Ok(is(part))).unwrap_or(false)
 }

@@ -8,17 +8,17 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{ColumnarValue, Expr};
+use datafusion::logical_expr::{ColumnarValue, Expr, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
 use std::sync::{Arc, LazyLock};
 use tidegate_functions::context::planning;
 
+use crate::exprs::{any, is_subquery};
 use crate::typed::Typed;
 use crate::types::Type;
 
@@ -62,28 +62,16 @@ impl Typed {
 }
 
 fn is_constant(expr: &Expr) -> bool {
-    let mut constant = true;
-    // The closure never fails, so neither does the walk.
-    let _ = expr.apply(|part| {
-        let leaf = match part {
-            Expr::Column(_)
-            | Expr::OuterReferenceColumn(..)
-            | Expr::AggregateFunction(_)
-            | Expr::WindowFunction(_)
-            | Expr::Exists(_)
-            | Expr::InSubquery(_)
-            | Expr::ScalarSubquery(_)
-            | Expr::Unnest(_)
-            | Expr::Placeholder(_) => false,
-            Expr::ScalarFunction(call) => {
-                call.func.signature().volatility == datafusion::logical_expr::Volatility::Immutable
-            }
-            _ => true,
-        };
-        constant &= leaf;
-        Ok(if leaf { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    });
-    constant
+    !any(expr, |part| match part {
+        Expr::Column(_)
+        | Expr::OuterReferenceColumn(..)
+        | Expr::AggregateFunction(_)
+        | Expr::WindowFunction(_)
+        | Expr::Unnest(_)
+        | Expr::Placeholder(_) => true,
+        Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
+        part => is_subquery(part),
+    })
 }
 
 fn evaluate(expr: &Expr) -> Option<ScalarValue> {

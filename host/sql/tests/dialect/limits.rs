@@ -23,6 +23,22 @@ fn limited(world: &World, sql: &str) -> Failure {
     failure
 }
 
+/// A statement ends soon after it is asked to.
+fn stops(world: &World, sql: &str, soon: Duration) {
+    let stop = Stop::after(Duration::from_secs(60));
+    let asking = stop.clone();
+    let stopping = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        asking.ask();
+        Instant::now()
+    });
+    let ended = world.run_until(sql, &stop);
+    let stopped = stopping.join().unwrap();
+    let short: String = sql.chars().take(150).collect();
+    assert_eq!(ended.expect_err(&short).code, Code::Timeout, "{short}");
+    assert!(stopped.elapsed() < soon, "{short} went on for {:?}", stopped.elapsed());
+}
+
 #[test]
 fn what_a_statement_holds_is_bounded() {
     let world = world(2_000).holding(8 << 20);
@@ -70,17 +86,7 @@ fn the_stop_sign_ends_what_does_not_let_go() {
         "select max(m) from (select max(n) over (order by n rows between 10000 preceding and 10000 following) as m from t, unnest(generate_array(1, 100)) x)",
         "select (select count(*) from unnest(generate_array(1, 2000)) as x where x > t.n and regexp_contains(t.s, 'a.*b.*c')) from t",
     ] {
-        let stop = Stop::after(Duration::from_secs(60));
-        let asking = stop.clone();
-        let stopping = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            asking.ask();
-            Instant::now()
-        });
-        let ended = world.run_until(sql, &stop);
-        let stopped = stopping.join().unwrap();
-        assert_eq!(ended.expect_err(sql).code, Code::Timeout, "{sql}");
-        assert!(stopped.elapsed() < Duration::from_secs(3), "{sql} went on for {:?}", stopped.elapsed());
+        stops(&world, sql, Duration::from_secs(3));
     }
 }
 
@@ -201,18 +207,7 @@ fn planning_ends_when_nobody_waits_for_it() {
         "select length(regexp_replace(repeat(left(s, 1), 2000000), '(.)*(\\n)|.', '')) from t".to_owned(),
         "select regexp_extract(repeat(left(s, 1), 2000000), 's*[^s]|s', 1, 1900000) from t".to_owned(),
     ] {
-        let stop = Stop::after(Duration::from_secs(60));
-        let asking = stop.clone();
-        let stopping = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            asking.ask();
-            Instant::now()
-        });
-        let ended = world.run_until(&sql, &stop);
-        let stopped = stopping.join().unwrap();
-        let short: String = sql.chars().take(100).collect();
-        assert_eq!(ended.expect_err(&short).code, Code::Timeout, "{short}");
-        assert!(stopped.elapsed() < Duration::from_secs(5), "{short} went on for {:?}", stopped.elapsed());
+        stops(&world, &sql, Duration::from_secs(5));
     }
 }
 

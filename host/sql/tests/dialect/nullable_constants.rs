@@ -1,9 +1,5 @@
 //! Columns that a filter makes constant, above outer joins and grouping sets that add NULLs to them.
 
-use datafusion::arrow::array::{AsArray, StringArray};
-use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::JoinType;
-use datafusion::prelude::{SessionContext, col, lit};
 use serde_json::{Value, json};
 
 use super::super::support::World;
@@ -93,22 +89,4 @@ fn grouping_sets_see_the_keys_that_they_leave_out() {
     ] {
         assert_eq!(rows(sql), expected, "{sql}");
     }
-}
-
-/// When this fails, the engine is right by itself, and `engine/nullable_constants.rs` can go.
-#[tokio::test]
-async fn the_engine_alone_takes_such_columns_for_constants() {
-    let context = SessionContext::new();
-    let column = |values: &[&str]| std::sync::Arc::new(StringArray::from(values.to_vec())) as _;
-    for (name, k, l) in [("y", ["a", "b", "c", "d"], ["q"; 4]), ("s", ["b", "d", "a", "x"], ["e", "e", "f", "e"])] {
-        let batch = RecordBatch::try_from_iter([("k", column(&k)), ("l", column(&l))]).unwrap();
-        context.register_batch(name, batch).unwrap();
-    }
-    let filtered = context.table("s").await.unwrap().filter(col("l").eq(lit("e"))).unwrap();
-    let filtered = filtered.select([col("k").alias("sk"), col("l").alias("sl")]).unwrap();
-    let joined = context.table("y").await.unwrap().join(filtered, JoinType::Left, &["k"], &["sk"], None).unwrap();
-    let sorted = joined.sort(vec![col("sl").sort(true, true), col("k").sort(true, true)]).unwrap();
-    let batches = sorted.collect().await.unwrap();
-    let keys: Vec<_> = batches.iter().flat_map(|batch| batch.column(0).as_string::<i32>().iter()).collect();
-    assert_ne!(keys, [Some("a"), Some("c"), Some("b"), Some("d")]);
 }

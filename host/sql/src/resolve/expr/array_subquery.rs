@@ -17,8 +17,9 @@ use super::array_from::unnested_arrays;
 use super::boolean;
 use super::limit::Limit;
 use super::select_list::{Item, nth_item, unique_names};
+use crate::exprs::{any, is_subquery};
 use crate::fail::{Planning, Result, invalid, place, unsupported};
-use crate::resolve::calls::{Calls, any};
+use crate::resolve::calls::Calls;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Relation, Scope};
@@ -273,9 +274,7 @@ impl ArraySubqueryBuilder {
     }
 
     fn holds_subquery(&self) -> bool {
-        self.exprs().any(|expr| {
-            any(expr, |part| matches!(part, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_)))
-        })
+        self.exprs().any(|expr| any(expr, is_subquery))
     }
 }
 

@@ -4,6 +4,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan, SkipType, SortExpr, lit};
 
+use crate::exprs::is_subquery;
 use crate::fail::{Planning, Result};
 
 /// A plan, the order of its rows and a limit of them, for an aggregate that is given the order.
@@ -66,8 +67,7 @@ pub(super) fn subqueries(plan: &LogicalPlan) -> Result<usize> {
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|part| {
-                let is = matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
-                count += usize::from(is);
+                count += usize::from(is_subquery(part));
                 Ok(TreeNodeRecursion::Continue)
             })
         })

@@ -7,8 +7,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use tidegate_functions::context::planning;
 use tidegate_model::{Code, Position};
 
+use crate::barrier::above_barrier;
 use crate::catalog::SavedTable;
-use crate::engine::security_barrier::above_barrier;
 use crate::fail::{Planning, Result, fail};
 use crate::resolve::environment::{Environment, Unfolded, Visible};
 use crate::resolve::resolved::{Order, Output, Resolved};
@@ -53,7 +53,7 @@ impl Resolver<'_> {
             }
         };
         let Unfolded { plan, above_barrier, columns: outputs, row, .. } = unfolded;
-        // The copies share their nodes: `engine::shared_part` finds what is read several times by that.
+        // The copies share their nodes: the engine finds what is read several times by that.
         let plan = if is_granted { above_barrier } else { plan };
         let mut exprs = Vec::with_capacity(outputs.len());
         let mut columns = Vec::with_capacity(outputs.len());

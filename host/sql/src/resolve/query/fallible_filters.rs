@@ -8,9 +8,9 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, cast, lit, when};
 
-use crate::engine::security_barrier::expr_may_fail;
+use crate::barrier::expr_may_fail;
+use crate::exprs::reads_beyond;
 use crate::fail::{Planning, Result};
-use crate::resolve::calls::any;
 use crate::resolve::scope::{Relation, Scope};
 
 /// The most conditions that may fail and are ordered: each is nested in the one before.
@@ -27,7 +27,7 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
         // The engine makes joins of some conditions, which stay as they are: those with subqueries, those that read
         // the outer row, and those that read several tables.
         let list =
-            if is_of_rows(&part) && tables_of(&part, scope).len() < 2 && expr_may_fail(&part, schema).planned()? {
+            if !reads_beyond(&part) && tables_of(&part, scope).len() < 2 && expr_may_fail(&part, schema).planned()? {
                 &mut fail
             } else {
                 &mut safe
@@ -41,7 +41,7 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
     for (tables, parts) in by_tables(fail, scope) {
         // A condition on another table would keep these from being computed before the join.
         let beside =
-            |part: &&Expr| is_of_rows(part) && tables_of(part, scope).iter().all(|table| tables.contains(table));
+            |part: &&Expr| !reads_beyond(part) && tables_of(part, scope).iter().all(|table| tables.contains(table));
         let before = conjunction(safe.iter().filter(beside).cloned());
         let parts: Vec<Expr> = before.into_iter().chain(parts).collect();
         let Some((last, parts)) = parts.split_last() else { continue };
@@ -53,14 +53,6 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
         all.push(if parts.is_empty() { last.clone() } else { kept.eq(lit(1_i64)) });
     }
     Ok(conjunction(all).unwrap_or(condition))
-}
-
-/// Whether a condition reads nothing but the rows of this FROM.
-fn is_of_rows(part: &Expr) -> bool {
-    let beyond = |part: &Expr| {
-        matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::OuterReferenceColumn(..))
-    };
-    !any(part, beyond)
 }
 
 /// The conditions, grouped by the tables that they read.

@@ -12,8 +12,8 @@ use tidegate_model::{Code, nearest};
 
 use super::join::Input;
 use super::unnest::{Keep, unnest_of};
+use crate::barrier::held_to;
 use crate::catalog::StoredTable;
-use crate::engine::security_barrier::held_to;
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolved::{Order, Resolved, Row};

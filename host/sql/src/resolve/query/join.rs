@@ -6,8 +6,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, 
 use sqlparser::ast::{JoinConstraint, ObjectName};
 use tidegate_model::{Code, Position};
 
+use crate::exprs::{any, is_subquery};
 use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
-use crate::resolve::calls::any;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolver::Resolver;
@@ -83,10 +83,6 @@ impl Resolver<'_> {
         };
         Ok(Input { plan: plan.and_then(LogicalPlanBuilder::build).planned()?, scope })
     }
-}
-
-fn is_subquery(part: &Expr) -> bool {
-    matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))
 }
 
 /// `USING (name)`: the condition; afterwards the unqualified name means one column.

@@ -57,68 +57,68 @@ impl Resolver<'_> {
         parent: Option<&Scope<'_>>,
         order: Order,
     ) -> Result<Resolved> {
-        stacker::maybe_grow(256 << 10, 4 << 20, || self.query_inner(query, environment, parent, order))
-    }
-
-    fn query_inner(
-        &mut self,
-        query: &Query,
-        environment: &Environment<'_>,
-        parent: Option<&Scope<'_>>,
-        order: Order,
-    ) -> Result<Resolved> {
-        let at = place(query);
-        let extra = query.fetch.is_some()
-            || !query.locks.is_empty()
-            || query.for_clause.is_some()
-            || query.settings.is_some()
-            || query.format_clause.is_some();
-        if extra {
-            return Err(unsupported("FETCH, FOR, SETTINGS or FORMAT after a query", Some("LIMIT bounds the rows"), at));
-        }
-        if !query.pipe_operators.is_empty() {
-            return Err(unsupported("the pipe syntax (|>)", Some("write SELECT ... FROM ... WHERE ..."), at));
-        }
-        let mut own = environment.clone();
-        if let Some(with) = &query.with {
-            if with.recursive {
+        stacker::maybe_grow(256 << 10, 4 << 20, || {
+            let at = place(query);
+            let extra = query.fetch.is_some()
+                || !query.locks.is_empty()
+                || query.for_clause.is_some()
+                || query.settings.is_some()
+                || query.format_clause.is_some();
+            if extra {
                 return Err(unsupported(
-                    "WITH RECURSIVE",
-                    Some("UNNEST(GENERATE_ARRAY(1, 10)) AS n makes rows"),
-                    place(with),
+                    "FETCH, FOR, SETTINGS or FORMAT after a query",
+                    Some("LIMIT bounds the rows"),
+                    at,
                 ));
             }
-            for (i, cte) in with.cte_tables.iter().enumerate() {
-                let name = &cte.alias.name;
-                if with.cte_tables.iter().take(i).any(|other| other.alias.name.value.eq_ignore_ascii_case(&name.value))
-                {
-                    return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
+            if !query.pipe_operators.is_empty() {
+                return Err(unsupported("the pipe syntax (|>)", Some("write SELECT ... FROM ... WHERE ..."), at));
+            }
+            let mut own = environment.clone();
+            if let Some(with) = &query.with {
+                if with.recursive {
+                    return Err(unsupported(
+                        "WITH RECURSIVE",
+                        Some("UNNEST(GENERATE_ARRAY(1, 10)) AS n makes rows"),
+                        place(with),
+                    ));
+                }
+                for (i, cte) in with.cte_tables.iter().enumerate() {
+                    let name = &cte.alias.name;
+                    if with
+                        .cte_tables
+                        .iter()
+                        .take(i)
+                        .any(|other| other.alias.name.value.eq_ignore_ascii_case(&name.value))
+                    {
+                        return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
+                    }
+                }
+                let ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
+                own = environment.with(&ctes);
+            }
+            let limit = self.limit(query.limit_clause.as_ref(), &own)?;
+            let order_by = query.order_by.as_ref();
+            let resolved = match query.body.as_ref() {
+                SetExpr::Select(select) => self.select(select, order_by, limit, &own, parent, order)?,
+                body => {
+                    let inner = if order_by.is_some() { Order::Dropped } else { order };
+                    let resolved = self.body(body, &own, parent, inner)?;
+                    self.ordered(resolved, order_by, limit, &own, order)?
+                }
+            };
+            if let Some(with) = &query.with {
+                for cte in &with.cte_tables {
+                    let name = &cte.alias.name.value;
+                    if let Some(visible) = own.find(name)
+                        && visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+                    {
+                        self.expand(&visible, &own, Order::Dropped, place_of(cte.alias.name.span))?;
+                    }
                 }
             }
-            let ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
-            own = environment.with(&ctes);
-        }
-        let limit = self.limit(query.limit_clause.as_ref(), &own)?;
-        let order_by = query.order_by.as_ref();
-        let resolved = match query.body.as_ref() {
-            SetExpr::Select(select) => self.select(select, order_by, limit, &own, parent, order)?,
-            body => {
-                let inner = if order_by.is_some() { Order::Dropped } else { order };
-                let resolved = self.body(body, &own, parent, inner)?;
-                self.ordered(resolved, order_by, limit, &own, order)?
-            }
-        };
-        if let Some(with) = &query.with {
-            for cte in &with.cte_tables {
-                let name = &cte.alias.name.value;
-                if let Some(visible) = own.find(name)
-                    && visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-                {
-                    self.expand(&visible, &own, Order::Dropped, place_of(cte.alias.name.span))?;
-                }
-            }
-        }
-        Ok(resolved)
+            Ok(resolved)
+        })
     }
 
     fn body(

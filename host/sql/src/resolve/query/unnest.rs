@@ -15,8 +15,8 @@ use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Ident, JoinConstraint, TableFactor, Value};
 
 use super::join::Input;
+use crate::exprs::any;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
-use crate::resolve::calls::any;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
 use crate::resolve::expr::boolean;

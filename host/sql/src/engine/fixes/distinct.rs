@@ -6,6 +6,9 @@
 //!
 //! With a hint that has a direction, that of an ORDER BY, the engine finds groups by `==`, where each NaN is a group. So it
 //! is removed for keys that are floats.
+//!
+//! Seen with DataFusion 55.2.0. Upstream, the first is issue 25350, mended on its main branch by pull request 25349; the second
+//! is not reported as far as found. Each can go with the first version in which its statement in `tests` is right.
 
 use std::sync::Arc;
 
@@ -15,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
 /// The plan without hints that the engine cannot follow.
-pub(super) fn without_hints(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn without_hints(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
         let Some(limit) = aggregate.limit_options() else { return Ok(Transformed::no(node)) };

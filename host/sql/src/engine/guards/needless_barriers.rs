@@ -13,12 +13,14 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, Filter, Join, LogicalPlan, Projection};
 
-use super::plain_conditions::{is_comparison, is_literal, is_plain, is_stored};
-use super::security_barrier::{is_barrier, is_policy, may_fail, opened, without_grants};
+use crate::barrier::{
+    is_barrier, is_comparison, is_literal, is_plain, is_policy, is_stored, may_fail, opened, without_grants,
+};
+use crate::exprs::{any, is_subquery};
 
 /// What may still happen to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// It is to be optimized: conditions move down, parts of expressions are computed early.
     Resolved,
     /// It is optimized: operators are made of it.
@@ -29,7 +31,7 @@ pub(super) enum Stage {
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
-pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = if may_fail(&plan)? { plan } else { without_grants(plan)? };
     Ok(without_needless_policies(&plan, Stage::Resolved)?.unwrap_or(plan))
 }
@@ -40,7 +42,7 @@ pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
-pub(super) fn without_needless_policies(plan: &LogicalPlan, stage: Stage) -> Result<Option<LogicalPlan>> {
+pub(crate) fn without_needless_policies(plan: &LogicalPlan, stage: Stage) -> Result<Option<LogicalPlan>> {
     if !plan.exists(|node| Ok(is_policy(node)))? || above_policies(plan, stage).is_none() {
         return Ok(None);
     }
@@ -83,11 +85,7 @@ fn above_policies(node: &LogicalPlan, stage: Stage) -> Option<Rows> {
     let inputs = node.inputs();
     let rows = inputs.iter().map(|input| above_policies(input, stage)).collect::<Option<Vec<_>>>()?;
     // A barrier within a subquery that became no join is not looked at: it stays, and all others with it.
-    let has_subquery = |expr: &Expr| {
-        expr.exists(|part| Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_))))
-            .unwrap_or(true)
-    };
-    if node.expressions().iter().any(has_subquery) {
+    if node.expressions().iter().any(|expr| any(expr, is_subquery)) {
         return None;
     }
     let reach = rows.iter().map(|rows| rows.reach).max().unwrap_or(Reach::Nothing);

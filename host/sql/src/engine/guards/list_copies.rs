@@ -4,6 +4,10 @@
 //! would be copied 8,000 times into one batch, which nobody counts. So operators whose rows have lists make small batches,
 //! and what a batch may hold at most is reserved in the memory of the statement before it is made: the largest row of each
 //! side, times the rows of a batch. Batches that became large count as long as they live.
+//!
+//! Needed as long as the engine does not count what joins and UNNEST make: issues 13003 and 20788 upstream are open
+//! (DataFusion 55.2.0; since 55.1 UNNEST keeps to the rows of a batch, pull request 24529). `tests/growth.rs` has
+//! statements that hold more without it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +23,11 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::UnnestExec;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use tidegate_functions::context::count_copied;
 use tidegate_functions::{copied_size, copied_sizes, has_lists};
 
-use super::wrapper::{Wrapper, wrapped};
+use crate::engine::wrapper::{Wrapper, each_batch, wrapped};
 
 /// Rows of a batch of an operator whose rows have lists.
 const ROWS: usize = 256;
@@ -42,7 +46,7 @@ const UNNESTED: usize = 16 << 20;
 const MOST: usize = i32::MAX as usize;
 
 /// The plan with joins and UNNEST whose lists count.
-pub(super) fn bounded(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn bounded(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let children = node.children().into_iter().map(Arc::clone);
         let children: Vec<_> = if is_join_of_lists(&node) {
@@ -126,18 +130,15 @@ impl Wrapper for SmallBatches {
     }
 
     fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
-        let schema = rows.schema();
-        let counted = rows.map(|batch| {
-            let batch = batch?;
+        each_batch(rows, |batch| {
             batch.columns().iter().try_for_each(count_large)?;
             Ok(batch)
-        });
-        Box::pin(RecordBatchStreamAdapter::new(schema, counted))
+        })
     }
 }
 
 /// Counts a column with lists that are large, as long as it lives.
-pub(super) fn count_large(column: &ArrayRef) -> Result<()> {
+pub(crate) fn count_large(column: &ArrayRef) -> Result<()> {
     match has_lists(column.data_type()) && copied_size(column) >= LARGE {
         true => count_copied(column),
         false => Ok(()),
@@ -167,27 +168,24 @@ impl Wrapper for JoinInput {
     }
 
     fn wrap(&self, rows: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
-        let schema = rows.schema();
         match self {
             Self::Build(built) => {
                 let built = Arc::clone(built);
-                let seen = rows.inspect_ok(move |batch| {
+                each_batch(rows, move |batch| {
                     built.rows.fetch_add(batch.num_rows(), Ordering::Relaxed);
-                    built.largest.fetch_max(largest(batch), Ordering::Relaxed);
-                });
-                Box::pin(RecordBatchStreamAdapter::new(schema, seen))
+                    built.largest.fetch_max(largest(&batch), Ordering::Relaxed);
+                    Ok(batch)
+                })
             }
             Self::Probe(built) => {
                 let built = Arc::clone(built);
                 let reservation = MemoryConsumer::new("join of lists").register(context.memory_pool());
-                let reserved = in_parts(rows, |_| ROWS).map(move |batch| {
-                    let batch = batch?;
+                each_batch(in_parts(rows, |_| ROWS), move |batch| {
                     let pairs = built.rows.load(Ordering::Relaxed).max(1).saturating_mul(batch.num_rows());
                     let row = built.largest.load(Ordering::Relaxed).saturating_add(largest(&batch));
                     reserve(&reservation, row.saturating_mul(pairs.min(ROWS)), COPIES)?;
                     Ok(batch)
-                });
-                Box::pin(RecordBatchStreamAdapter::new(schema, reserved))
+                })
             }
         }
     }
@@ -209,7 +207,7 @@ fn row_sizes(batch: &RecordBatch, without: &[usize]) -> Vec<usize> {
 }
 
 /// Reserves so many bytes, in place of those before.
-pub(super) fn reserve(reservation: &MemoryReservation, bytes: usize, copies: usize) -> Result<()> {
+pub(crate) fn reserve(reservation: &MemoryReservation, bytes: usize, copies: usize) -> Result<()> {
     if bytes > MOST {
         return Err(DataFusionError::ResourcesExhausted(format!("{bytes} bytes of lists in one batch")));
     }
@@ -220,10 +218,10 @@ pub(super) fn reserve(reservation: &MemoryReservation, bytes: usize, copies: usi
 fn in_parts(
     rows: SendableRecordBatchStream,
     most: impl Fn(&RecordBatch) -> usize + Send + 'static,
-) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
-    let mut rows = rows;
+) -> SendableRecordBatchStream {
+    let (schema, mut rows) = (rows.schema(), rows);
     let mut rest: Option<RecordBatch> = None;
-    futures::stream::poll_fn(move |cx| {
+    let parts = futures::stream::poll_fn(move |cx| {
         let batch = match rest.take() {
             Some(batch) => batch,
             None => match std::task::ready!(rows.poll_next_unpin(cx)) {
@@ -236,7 +234,8 @@ fn in_parts(
             rest = Some(batch.slice(count, batch.num_rows() - count));
         }
         std::task::Poll::Ready(Some(Ok(batch.slice(0, count))))
-    })
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, parts))
 }
 
 /// The input of an UNNEST.
@@ -253,7 +252,6 @@ impl Wrapper for UnnestInput {
     }
 
     fn wrap(&self, rows: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
-        let schema = rows.schema();
         let reservation = MemoryConsumer::new("unnest beside lists").register(context.memory_pool());
         let (unnested, columns) = (self.unnested.clone(), self.unnested.clone());
         let fitting = move |batch: &RecordBatch| {
@@ -264,12 +262,10 @@ impl Wrapper for UnnestInput {
             };
             made(batch, &columns).into_iter().take_while(fits).count()
         };
-        let reserved = in_parts(rows, fitting).map(move |batch| {
-            let batch = batch?;
+        each_batch(in_parts(rows, fitting), move |batch| {
             reserve(&reservation, made(&batch, &unnested).into_iter().fold(0, usize::saturating_add), 1)?;
             Ok(batch)
-        });
-        Box::pin(RecordBatchStreamAdapter::new(schema, reserved))
+        })
     }
 }
 

@@ -27,19 +27,20 @@ use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
-use super::security_barrier::{expr_may_fail, is_barrier};
+use crate::barrier::{expr_may_fail, is_barrier};
+use crate::exprs::{any, reads_beyond};
 
 /// Aggregates that fail for no value.
 const INFALLIBLE_AGGREGATES: [&str; 4] = ["count", "count_distinct", "min", "max"];
 
 /// A part of a plan that is computed once for all of its readers, as a leaf.
 #[derive(Debug, Clone)]
-pub(super) struct SharedPart {
+pub(crate) struct SharedPart {
     /// Tells the parts of a statement apart.
-    pub(super) id: usize,
-    pub(super) schema: DFSchemaRef,
+    pub(crate) id: usize,
+    pub(crate) schema: DFSchemaRef,
     /// The part itself, which the optimizer does not see.
-    pub(super) input: Arc<LogicalPlan>,
+    pub(crate) input: Arc<LogicalPlan>,
 }
 
 /// The plan with leaves in the place of the parts that may be shared; `None` if there are none. It must be completed
@@ -47,7 +48,7 @@ pub(super) struct SharedPart {
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
-pub(super) fn with_leaves(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+pub(crate) fn with_leaves(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let mut places = HashMap::new();
     count(plan, false, &mut places);
     places.retain(|_, place| place.readers > 1 && place.all_whole);
@@ -86,7 +87,7 @@ fn count(node: &LogicalPlan, whole: bool, places: &mut HashMap<Address, Place>) 
 }
 
 /// Plans are as deep as their texts have CTEs that read each other.
-pub(super) fn on_enough_stack<T>(walk: impl FnOnce() -> T) -> T {
+pub(crate) fn on_enough_stack<T>(walk: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(128 << 10, 2 << 20, walk)
 }
 
@@ -131,18 +132,13 @@ fn is_shareable(part: &LogicalPlan) -> Result<bool> {
         scans |= matches!(node, LogicalPlan::TableScan(_));
         let schema = merge_schema(&node.inputs());
         node.apply_expressions(|expr| {
-            let alone = !expr.exists(|part| {
-                Ok(match part {
-                    Expr::OuterReferenceColumn(..)
-                    | Expr::Exists(_)
-                    | Expr::InSubquery(_)
-                    | Expr::ScalarSubquery(_)
-                    | Expr::WindowFunction(_) => true,
+            let stands_alone = !reads_beyond(expr)
+                && !any(expr, |part| match part {
+                    Expr::WindowFunction(_) => true,
                     Expr::AggregateFunction(call) => !INFALLIBLE_AGGREGATES.contains(&call.func.name()),
                     _ => false,
-                })
-            })?;
-            shareable &= alone && !expr.is_volatile() && !expr_may_fail(expr, &schema)?;
+                });
+            shareable &= stands_alone && !expr.is_volatile() && !expr_may_fail(expr, &schema)?;
             Ok(if shareable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
         })?;
         Ok(if shareable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
@@ -174,12 +170,12 @@ fn replaced(
     if is_changed { node.with_new_exprs(node.expressions(), inputs).map(Some) } else { Ok(None) }
 }
 
-pub(super) fn leaf_of(part: SharedPart) -> LogicalPlan {
+pub(crate) fn leaf_of(part: SharedPart) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(part) })
 }
 
 /// The part of a leaf.
-pub(super) fn part_of(node: &LogicalPlan) -> Option<&SharedPart> {
+pub(crate) fn part_of(node: &LogicalPlan) -> Option<&SharedPart> {
     match node {
         LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
         _ => None,

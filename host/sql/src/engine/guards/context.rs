@@ -12,10 +12,10 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::context::ExecutionContext;
 
-use super::wrapper::{Wrapper, wrapped};
+use crate::engine::wrapper::{Wrapper, wrapped};
 
 /// The plan with every operator polled in the execution context of its statement.
-pub(super) fn within_context(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn within_context(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|operator| Ok(Transformed::yes(wrapped(operator, WithinContext)))).map(|plan| plan.data)
 }
 

@@ -23,14 +23,14 @@ use datafusion::physical_plan::{
 use futures::future::{BoxFuture, Shared, WeakShared, try_join_all};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
-use super::window_memory::new_memory;
+use crate::engine::guards::window_memory::new_memory;
 
 /// The most bytes that the rows of a shared part hold.
 const HELD: usize = 64 << 20;
 
 /// One reader of the rows of a shared part.
 #[derive(Debug)]
-pub(super) struct SharedRows {
+pub(crate) struct SharedRows {
     part: usize,
     reader: usize,
     /// The plan of the part, which is no child: rules of the optimizer must not push into it what only one reader needs.
@@ -39,21 +39,21 @@ pub(super) struct SharedRows {
 }
 
 impl SharedRows {
-    pub(super) fn of(part: usize, reader: usize, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn of(part: usize, reader: usize, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let properties = input.properties().as_ref().clone().with_scheduling_type(SchedulingType::NonCooperative);
         Arc::new(Self { part, reader, input, properties: Arc::new(properties) })
     }
 
-    pub(super) fn part(&self) -> usize {
+    pub(crate) fn part(&self) -> usize {
         self.part
     }
 
-    pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
     /// Which part it reads, and which of the part's readers it is.
-    pub(super) fn place(&self) -> (usize, usize) {
+    pub(crate) fn place(&self) -> (usize, usize) {
         (self.part, self.reader)
     }
 }
@@ -62,7 +62,7 @@ impl SharedRows {
 ///
 /// # Errors
 /// Those of `change`.
-pub(super) fn with_inputs(
+pub(crate) fn with_inputs(
     plan: Arc<dyn ExecutionPlan>,
     change: impl Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -82,7 +82,7 @@ pub(super) fn with_inputs(
 }
 
 /// A plan as text, and below it the plans of its shared parts.
-pub(super) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     let mut text = displayable(plan.as_ref()).indent(true).to_string();
     let mut parts = BTreeMap::new();
     // The closure never fails, so neither does the walk.
@@ -174,7 +174,7 @@ type WeakRows = WeakShared<BoxFuture<'static, std::result::Result<Option<Arc<Hel
 
 /// The shared parts of one running statement.
 #[derive(Debug, Default)]
-pub(super) struct SharedParts {
+pub(crate) struct SharedParts {
     rows: Mutex<HashMap<usize, WeakRows>>,
     /// The plans of readers that compute a part by themselves, by part and reader.
     own: Mutex<HashMap<(usize, usize), Arc<dyn ExecutionPlan>>>,

@@ -169,7 +169,7 @@ async fn rows_without_keys_that_were_counted_are_added_up() {
         let engine = frame.aggregate(vec![], aggregates).unwrap().create_physical_plan().await.unwrap();
         let own = with_partial_groups(Arc::clone(&engine), twice_of_none).unwrap();
         let text = displayable(own.as_ref()).indent(true).to_string();
-        assert_eq!(text.contains("RowCounts: AggregateExec"), is_counted, "{text}");
+        assert_eq!(text.contains("PartialGroups of counts: AggregateExec"), is_counted, "{text}");
         let (own, engine) = (rows(own, &config).await, rows(engine, &config).await);
         if is_counted {
             assert_eq!((own, engine), (vec![vec!["4800".to_owned(); 2]], vec![vec!["2400".to_owned(); 2]]));

@@ -4,6 +4,9 @@
 //! statement's memory. So the input of an operator that may keep many rows is counted for it. Results that are lists or
 //! texts count too: those of aggregates as they are given (see `watched` in the functions), lists that `FIRST_VALUE` and the
 //! like copy into each row before the operator has the rows, and all of them, once made, as long as they live.
+//!
+//! Needed as long as the engine does not count them itself: issue 22946 upstream is open, pull request 23207 was closed
+//! (DataFusion 55.2.0). `tests/growth.rs` and `tests/dialect/limits.rs` have statements that hold more without it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,16 +25,16 @@ use datafusion::physical_plan::WindowExpr;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use tidegate_functions::aggregate::WindowResults;
 use tidegate_functions::context::count_made;
 use tidegate_functions::{copied_size, copied_sizes, has_lists};
 
 use super::list_copies;
-use super::wrapper::{Wrapper, wrapped};
+use crate::engine::wrapper::{Wrapper, each_batch, wrapped};
 
 /// The plan with the inputs and the results of window operators counted.
-pub(super) fn counted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn counted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(calls) = calls(&node) else { return Ok(Transformed::no(node)) };
         let keeps_rows = keeps_rows(&node);
@@ -81,14 +84,12 @@ impl Wrapper for WindowMemory {
 
     fn wrap(&self, rows: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
         let reservation = MemoryConsumer::new("window").register(context.memory_pool());
-        let schema = rows.schema();
         let mut before: Option<RecordBatch> = None;
-        let counted = rows.and_then(move |batch| {
-            let grown = reservation.try_grow(new_memory(&batch, before.as_ref()));
+        each_batch(rows, move |batch| {
+            reservation.try_grow(new_memory(&batch, before.as_ref()))?;
             before = Some(batch.clone());
-            futures::future::ready(grown.map(|()| batch))
-        });
-        Box::pin(RecordBatchStreamAdapter::new(schema, counted))
+            Ok(batch)
+        })
     }
 }
 
@@ -106,11 +107,10 @@ impl Wrapper for WindowCopies {
 
     fn wrap(&self, rows: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
         let reservation = MemoryConsumer::new("window copies").register(context.memory_pool());
-        let schema = rows.schema();
         let Self { copied, keeps_rows } = self.clone();
         let mut largest = vec![0; copied.len()];
         let mut held_rows = 0_usize;
-        let counted = rows.and_then(move |batch| {
+        each_batch(rows, move |batch| {
             for (largest, ty) in largest.iter_mut().zip(&copied) {
                 let columns = batch.columns().iter().filter(|column| column.data_type() == ty);
                 *largest = columns.flat_map(copied_sizes).fold(*largest, usize::max);
@@ -118,10 +118,9 @@ impl Wrapper for WindowCopies {
             held_rows = if keeps_rows { held_rows.saturating_add(batch.num_rows()) } else { batch.num_rows() };
             let row = largest.iter().fold(0, |sum: usize, size| sum.saturating_add(*size));
             // As values and as an array, or as arrays of partitions and as one.
-            let reserved = list_copies::reserve(&reservation, row.saturating_mul(held_rows), 2);
-            futures::future::ready(reserved.map(|()| batch))
-        });
-        Box::pin(RecordBatchStreamAdapter::new(schema, counted))
+            list_copies::reserve(&reservation, row.saturating_mul(held_rows), 2)?;
+            Ok(batch)
+        })
     }
 }
 
@@ -154,7 +153,7 @@ impl Wrapper for Results {
 
 /// The bytes of a batch's buffers, without those that it shares with the batch before (a large array comes as many
 /// batches of one buffer), but at least those of its own rows: they are copied into one batch at the end.
-pub(super) fn new_memory(batch: &RecordBatch, before: Option<&RecordBatch>) -> usize {
+pub(crate) fn new_memory(batch: &RecordBatch, before: Option<&RecordBatch>) -> usize {
     let mut seen = HashSet::new();
     before.map(|before| count(before, &mut seen));
     let own = batch.columns().iter().map(copied_size).fold(0, usize::saturating_add);

@@ -19,17 +19,16 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, TableScan, TableScanBuilder};
 use tidegate_model::TextCondition;
 
-use super::batch::leaves;
-use super::field_path::path_of;
-use super::security_barrier::is_barrier;
 use super::text_condition::text_condition;
+use crate::barrier::is_barrier;
+use crate::exprs::path_of;
 
 /// The table with records of fewer fields, those of the schema; its columns stay the same. Rows for which the condition
 /// on texts does not hold may be left out. `None` for a table that knows no such thing.
 pub type Narrow = fn(&dyn TableProvider, SchemaRef, Option<TextCondition>) -> Option<Arc<dyn TableProvider>>;
 
 /// Narrows no table.
-pub(super) fn never(_: &dyn TableProvider, _: SchemaRef, _: Option<TextCondition>) -> Option<Arc<dyn TableProvider>> {
+pub(crate) fn never(_: &dyn TableProvider, _: SchemaRef, _: Option<TextCondition>) -> Option<Arc<dyn TableProvider>> {
     None
 }
 
@@ -197,7 +196,7 @@ impl Uses {
 }
 
 /// The optimized plan over tables that are no wider than it reads them.
-pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, LogicalPlan>> {
+pub(crate) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, LogicalPlan>> {
     let uses = Uses::of(plan)?;
     let schemas = uses.tables.iter().filter_map(|(name, provider)| {
         let schema = uses.narrowed(name, &provider.as_ref()?.schema())?;
@@ -233,4 +232,13 @@ pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, Log
         Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
     })?;
     Ok(Cow::Owned(narrowed.data))
+}
+
+/// The columns without fields of their own in a value.
+pub(crate) fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        DataType::List(item) => leaves(item.data_type()),
+        _ => 1,
+    }
 }

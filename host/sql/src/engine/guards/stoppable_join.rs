@@ -15,7 +15,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedL
 use tidegate_functions::context;
 
 /// The operator; if it is a join with a condition, one that checks the stop sign.
-pub(super) fn stoppable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn stoppable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let checking = |filter: &JoinFilter| {
         let expr = StoppableExpr { inner: Arc::clone(filter.expression()) };
         JoinFilter::new(Arc::new(expr), filter.column_indices().to_vec(), Arc::clone(filter.schema()))

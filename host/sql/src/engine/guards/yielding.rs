@@ -3,6 +3,11 @@
 //! A running statement is stopped by dropping its stream, but only between two polls, and the engine's joins go on as
 //! long as they have rows: a filter over a cross join that lets nothing pass stays in one poll for hours. So operators
 //! that make many rows of few are wrapped.
+//!
+//! The engine has `CooperativeExec`, which does not replace this. It counts batches and no time, and yields after about a
+//! hundred: a statement that computes a text for each pair of a cross join was polled for up to 47 ms at a time with this
+//! operator, and for 970 ms with the engine's in its place (unoptimized build). The engine puts its own on scans only; issue
+//! 19358 upstream, that joins do not yield, is open, and pull request 19360 for it was closed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +24,7 @@ use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use futures::{Stream, StreamExt};
 
 use super::stoppable_join::stoppable;
-use super::wrapper::{Wrapper, wrapped};
+use crate::engine::wrapper::{Wrapper, wrapped};
 
 /// How long an operator may go on before it lets other tasks run.
 const SLICE: Duration = Duration::from_millis(10);

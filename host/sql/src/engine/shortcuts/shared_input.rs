@@ -10,15 +10,15 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
-use super::security_barrier::{expr_may_fail, without_grants};
 use super::shared_part::{SharedPart, leaf_of, on_enough_stack, part_of};
+use crate::barrier::{expr_may_fail, without_grants};
 
 /// The optimized plan with what its leaves stand for, optimized too and reduced to what the readers need; `None` if a
 /// part is better left to each reader.
 ///
 /// # Errors
 /// Those of the optimizer.
-pub(super) fn with_inputs(
+pub(crate) fn with_inputs(
     plan: &LogicalPlan,
     optimize: impl Fn(&LogicalPlan) -> Result<LogicalPlan>,
 ) -> Result<Option<LogicalPlan>> {

@@ -6,13 +6,13 @@ use datafusion::scalar::ScalarValue;
 use tidegate_functions::text::demands::{like_demands, pattern_demands, text_demands};
 use tidegate_model::{TextCondition, indexed_text};
 
-use super::field_path::path_of;
+use crate::exprs::path_of;
 
 /// The most texts of a condition. With more of them, most rows have one.
 const MOST_TEXTS: usize = 64;
 
 /// What all of these conditions demand together; `None` if nothing is known.
-pub(super) fn text_condition(filters: &[Expr]) -> Option<TextCondition> {
+pub(crate) fn text_condition(filters: &[Expr]) -> Option<TextCondition> {
     TextCondition::all(filters.iter().map(demanded)).filter(|condition| condition.parts() <= MOST_TEXTS)
 }
 

@@ -40,7 +40,6 @@ use futures::{StreamExt, stream};
 use tidegate_functions::RowNumbers;
 
 use aggregate::{Aggregate, BatchGroups, is_count_of_rows};
-use row_counts::RowCounts;
 use text_conditions::Texts;
 
 /// A scan of one column with a second column, integers: how many rows of the scan each of its rows stands for. A scan without
@@ -48,7 +47,7 @@ use text_conditions::Texts;
 pub type Counted = fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>;
 
 /// No scan counts.
-pub(super) fn never(_: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+pub(crate) fn never(_: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     None
 }
 
@@ -57,7 +56,7 @@ pub(super) fn never(_: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
-pub(super) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(aggregate) = node.downcast_ref::<AggregateExec>().filter(|aggregate| is_first_half(aggregate)) else {
             return Ok(Transformed::no(node));
@@ -67,10 +66,9 @@ pub(super) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>, counted: Counted
         let counted = if counts_rows(aggregate) { counted(input) } else { None };
         let counted = counted.filter(|counted| partitions(counted) == partitions(input));
         let aggregate = aggregate.clone();
-        Ok(match (aggregate.group_expr().is_true_no_grouping(), counted) {
-            (false, counted) => Transformed::yes(Arc::new(PartialGroups { aggregate, counted })),
-            (true, Some(counted)) => Transformed::yes(Arc::new(RowCounts { aggregate, counted })),
-            (true, None) => Transformed::no(node),
+        Ok(match aggregate.group_expr().is_true_no_grouping() && counted.is_none() {
+            false => Transformed::yes(Arc::new(PartialGroups { aggregate, counted })),
+            true => Transformed::no(node),
         })
     })
     .data()
@@ -111,6 +109,7 @@ fn aggregates_of(aggregate: &AggregateExec, texts: &Arc<Texts>) -> Result<Vec<Ag
     aggregates.map(of).collect()
 }
 
+/// The first half of a grouping, or of a count of rows.
 #[derive(Debug)]
 struct PartialGroups {
     aggregate: AggregateExec,
@@ -159,7 +158,11 @@ impl ExecutionPlan for PartialGroups {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.counted.as_ref().unwrap_or(self.aggregate.input());
-        let groups = Groups::new(&self.aggregate, input.execute(partition, Arc::clone(&context))?, &context)?;
+        let rows = input.execute(partition, Arc::clone(&context))?;
+        if self.aggregate.group_expr().is_true_no_grouping() {
+            return Ok(row_counts::summed(&self.aggregate, rows));
+        }
+        let groups = Groups::new(&self.aggregate, rows, &context)?;
         let schema = self.aggregate.schema();
         let batches =
             stream::try_unfold(

@@ -10,10 +10,10 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Between, Expr, Operator};
 
-use super::field_path::path_of;
+use crate::exprs::path_of;
 
 /// Whether a condition compares a stored value with a constant, and does nothing else.
-pub(super) fn is_plain(condition: &Expr) -> bool {
+pub(crate) fn is_plain(condition: &Expr) -> bool {
     match condition {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
             let (left, right) = (&binary.left, &binary.right);
@@ -33,12 +33,12 @@ pub(super) fn is_plain(condition: &Expr) -> bool {
     }
 }
 
-pub(super) fn is_comparison(op: Operator) -> bool {
+pub(crate) fn is_comparison(op: Operator) -> bool {
     matches!(op, Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
 }
 
 /// Whether an expression is a constant.
-pub(super) fn is_literal(expr: &Expr) -> bool {
+pub(crate) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(..) => true,
         Expr::Cast(cast) => is_literal(&cast.expr),
@@ -47,7 +47,7 @@ pub(super) fn is_literal(expr: &Expr) -> bool {
 }
 
 /// Whether an expression is a stored value, if need be in a wider type.
-pub(super) fn is_stored(expr: &Expr) -> bool {
+pub(crate) fn is_stored(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(cast) => {
             let to = cast.field.data_type();

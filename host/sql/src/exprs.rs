@@ -1,0 +1,39 @@
+//! Questions about an expression of a plan.
+
+use datafusion::common::Column;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::Expr;
+
+/// Whether `is` holds for an expression or a part of it.
+pub(crate) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
+    // The closure never fails, so neither does the walk.
+    expr.exists(|part| Ok(is(part))).unwrap_or(false)
+}
+
+/// Whether an expression is a subquery.
+pub(crate) fn is_subquery(expr: &Expr) -> bool {
+    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_))
+}
+
+/// Whether an expression reads more than the row for which it is computed.
+pub(crate) fn reads_beyond(expr: &Expr) -> bool {
+    any(expr, |part| is_subquery(part) || matches!(part, Expr::OuterReferenceColumn(..)))
+}
+
+/// A column, or a path of fields below one. In an optimized plan every field that is read stands by its path from a column
+/// on.
+pub(crate) fn path_of(expr: &Expr) -> Option<(&Column, Vec<String>)> {
+    match expr {
+        Expr::Column(column) => Some((column, Vec::new())),
+        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
+            let (base, names) = call.args.split_first()?;
+            let (column, mut path) = path_of(base)?;
+            for name in names {
+                let Expr::Literal(name, _) = name else { return None };
+                path.push(name.try_as_str().flatten()?.to_owned());
+            }
+            Some((column, path))
+        }
+        _ => None,
+    }
+}
