@@ -14,7 +14,7 @@ const TASKS = "tidegate_cluster_tasks_total";
 /** How a part ends that did what was wanted. */
 const GOOD = ["done", "left"];
 /** How a part ends through the worker's fault: it is run elsewhere. */
-const OF_WORKER = ["gone", "busy", "nonsense"];
+const OF_WORKER = ["gone", "busy", "nonsense", "damaged"];
 
 export function Workers({ workers, samples }: { workers: Worker[]; samples: Sample[] }) {
   const ended = (worker: string, outcomes: string[]): string => count(sum(samples, TASKS, (labels) => labels.worker === worker && outcomes.includes(labels.outcome ?? "")));

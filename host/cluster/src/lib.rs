@@ -38,6 +38,7 @@ mod bounds;
 mod cut;
 mod cut_carrier;
 mod cut_report;
+mod damaged_copies;
 mod decoder;
 mod encoder;
 mod engine_functions;

@@ -68,7 +68,7 @@ impl From<FailureMessage> for Failure {
 /// Why a worker does not do what it was asked, which is not the statement's fault.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RefusedMessage {
-    #[prost(oneof = "RefusedKind", tags = "1, 2, 3")]
+    #[prost(oneof = "RefusedKind", tags = "1, 2, 3, 4")]
     kind: Option<RefusedKind>,
 }
 
@@ -81,6 +81,8 @@ enum RefusedKind {
     Busy(String),
     #[prost(string, tag = "3")]
     Nonsense(String),
+    #[prost(message, tag = "4")]
+    Damaged(FailureMessage),
 }
 
 impl RefusedMessage {
@@ -93,6 +95,7 @@ impl RefusedMessage {
             WorkerFailure::Gone(why) => RefusedKind::Gone(why.clone()),
             WorkerFailure::Busy(why) => RefusedKind::Busy(why.clone()),
             WorkerFailure::Nonsense(why) => RefusedKind::Nonsense(why.clone()),
+            WorkerFailure::Damaged(failure) => RefusedKind::Damaged(failure.into()),
             WorkerFailure::Statement(failure) => return Err(failure),
         };
         Ok(Self { kind: Some(kind) })
@@ -105,6 +108,7 @@ impl From<RefusedMessage> for WorkerFailure {
             Some(RefusedKind::Gone(why)) => Self::Gone(why),
             Some(RefusedKind::Busy(why)) => Self::Busy(why),
             Some(RefusedKind::Nonsense(why)) => Self::Nonsense(why),
+            Some(RefusedKind::Damaged(failure)) => Self::Damaged(failure.into()),
             None => Self::Nonsense("it refuses without a reason".to_owned()),
         }
     }
@@ -130,7 +134,8 @@ mod tests {
     #[test]
     fn failures_of_workers_are_the_same_again() {
         let why = || "a reason".to_owned();
-        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why())] {
+        let damaged = WorkerFailure::Damaged(Failure::new(Code::DataDamaged, why()).about("a segment"));
+        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why()), damaged] {
             let bytes = RefusedMessage::of(&failure).unwrap().encode_to_vec();
             assert_eq!(WorkerFailure::from(RefusedMessage::decode(bytes.as_slice()).unwrap()), failure);
         }

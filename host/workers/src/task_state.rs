@@ -32,9 +32,8 @@ impl Ended {
 /// The failure of operators on a worker. What a worker cannot read, another one may.
 pub(crate) fn of_run(failure: Failure) -> WorkerFailure {
     match failure.code {
-        Code::DataUnavailable | Code::DataDamaged => {
-            WorkerFailure::Gone(format!("it cannot read its segments: {}", failure.message))
-        }
+        Code::DataUnavailable => WorkerFailure::Gone(format!("it cannot read its segments: {}", failure.message)),
+        Code::DataDamaged => WorkerFailure::Damaged(failure),
         _ => WorkerFailure::of_run(failure),
     }
 }
