@@ -284,7 +284,10 @@ async fn ended(startup: Arc<Startup>, delay: Duration, reload: Reload) {
     signals.end(|| reload.run(&startup)).await;
     if !delay.is_zero() && startup.drain() {
         let seconds = delay.as_secs_f64();
-        tracing::info!(seconds, "the server ends; until the delay is over, GET /ready says so and everything is served");
+        tracing::info!(
+            seconds,
+            "the server ends; until the delay is over, GET /ready says so and everything is served"
+        );
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = signals.again() => tracing::info!("the delay is ended by a second signal"),

@@ -62,7 +62,9 @@ impl Attempts {
             let worker = attempt.worker.as_deref().unwrap_or("this machine");
             match failure {
                 // A worker without room says so of each part that it is asked for: metrics and costs of statements tell of it.
-                WorkerFailure::Busy(_) => tracing::debug!(worker, %failure, "a part of a statement fails where it runs"),
+                WorkerFailure::Busy(_) => {
+                    tracing::debug!(worker, %failure, "a part of a statement fails where it runs")
+                }
                 WorkerFailure::Damaged(damaged) => {
                     if self.places.damaged.found(damaged, Instant::now()) {
                         tracing::error!(

@@ -22,7 +22,9 @@ pub(crate) struct DamagedCopies(Mutex<HashMap<Uuid, Instant>>);
 impl DamagedCopies {
     /// Notes the segment that a failure is about; whether that was not known.
     pub(crate) fn found(&self, failure: &Failure, now: Instant) -> bool {
-        let Some(segment) = failure.location.as_deref().and_then(|name| Uuid::parse_str(name).ok()) else { return true };
+        let Some(segment) = failure.location.as_deref().and_then(|name| Uuid::parse_str(name).ok()) else {
+            return true;
+        };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, found| now.saturating_duration_since(*found) < LASTING);
         known.len() < MOST && known.insert(segment, now).is_none()

@@ -101,7 +101,11 @@ pub(crate) async fn ready(State(app): State<Arc<App>>, headers: HeaderMap) -> Re
 /// statements run without it.
 fn worker(view: &WorkerView, named: bool) -> Value {
     let used = view.unusable.is_none();
-    if named { json!({"name": view.name.as_ref(), "used": used, "reason": view.unusable}) } else { json!({"used": used}) }
+    if named {
+        json!({"name": view.name.as_ref(), "used": used, "reason": view.unusable})
+    } else {
+        json!({"used": used})
+    }
 }
 
 /// What a recovery from the object store would miss for long. Events are safe on the disk of the server meanwhile.

@@ -135,7 +135,8 @@ mod tests {
     fn failures_of_workers_are_the_same_again() {
         let why = || "a reason".to_owned();
         let damaged = WorkerFailure::Damaged(Failure::new(Code::DataDamaged, why()).about("a segment"));
-        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why()), damaged] {
+        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why()), damaged]
+        {
             let bytes = RefusedMessage::of(&failure).unwrap().encode_to_vec();
             assert_eq!(WorkerFailure::from(RefusedMessage::decode(bytes.as_slice()).unwrap()), failure);
         }

@@ -119,7 +119,8 @@ async fn accept_all(
         };
         let (worker, accept) = (Arc::clone(&worker), Arc::clone(&accept));
         connections.spawn(async move {
-            let served = serve_connection((stream, peer), accept.as_ref().as_ref(), Arc::clone(&worker), serves, silent);
+            let served =
+                serve_connection((stream, peer), accept.as_ref().as_ref(), Arc::clone(&worker), serves, silent);
             if let Err(error) = served.await {
                 match error.is::<Refused>() {
                     true => worker.handshake_refused(peer, &*error),

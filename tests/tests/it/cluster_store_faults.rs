@@ -150,7 +150,11 @@ fn a_damaged_copy_is_named_and_the_good_one_read() {
             (name.clone(), bytes.to_vec())
         };
         bytes[100] ^= 1;
-        if is_missing { objects.remove(&name) } else { objects.put(&name, bytes) }
+        if is_missing {
+            objects.remove(&name)
+        } else {
+            objects.put(&name, bytes)
+        }
         let workers: Vec<_> = (0..2).map(|_| cold_worker(&stage.folder, &objects, "10 s")).collect();
         let server = serve(&stage.folder, &workers, &[]);
         let (tasks, moves) = stage.ask(&server);

@@ -170,7 +170,11 @@ fn a_worker_does_nothing_for_who_has_no_certificate() {
     let answer = worker.exchange(&[b"GET /v1/worker HTTP/1.1\r\nhost: worker\r\n\r\n"]);
     assert!(!answer.contains("200 OK"), "{answer}");
     // Each is counted, and the log tells of the first with its reason.
-    assert!(worker.log().contains("a connection is refused") && worker.log().contains("127.0.0.1:"), "{}", worker.log());
+    assert!(
+        worker.log().contains("a connection is refused") && worker.log().contains("127.0.0.1:"),
+        "{}",
+        worker.log()
+    );
     let refused = ["no certificate", "certificates presented"].iter().any(|words| worker.log().contains(words));
     assert!(refused || worker.log().contains("PeerSentNoCertificates"), "{}", worker.log());
     // Probes have an address of their own, at which there is nothing else.

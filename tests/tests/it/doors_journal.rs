@@ -167,5 +167,8 @@ fn systemd_journal_upload_sends_each_entry_once() {
     let expected: Vec<Value> = (0..201).filter(|n| *n != 100).map(|n| json!(format!("event {n:03}"))).collect();
     assert_eq!(messages(&server), expected);
     let found = rows(&server, "event_message, timestamp, m.SYSLOG_IDENTIFIER as program, m.NUMBER as number");
-    assert_eq!(found[7], json!({"event_message": "event 007", "timestamp": TIME + 7, "program": "shop", "number": "7"}));
+    assert_eq!(
+        found[7],
+        json!({"event_message": "event 007", "timestamp": TIME + 7, "program": "shop", "number": "7"})
+    );
 }

@@ -218,7 +218,10 @@ fn records_for_better_stack_are_read_by_field() {
     let gzipped = [&packed[..], &[("content-encoding", "gzip")]].concat();
     assert_eq!(server.call("POST", "/", &gzipped, &gzip(b"\x81\xa7message\xa1c")).status, 202);
     let json = [("authorization", bearer.as_str()), ("content-type", "application/json")];
-    assert_eq!(server.call("POST", &format!("/?source_name={SOURCE}"), &json, br#"{"dt": 1763633702, "message": "d"}"#).status, 202);
+    assert_eq!(
+        server.call("POST", &format!("/?source_name={SOURCE}"), &json, br#"{"dt": 1763633702, "message": "d"}"#).status,
+        202
+    );
     // What breaks off is refused as a whole.
     server.call("POST", "/", &packed, &body[..body.len() - 1]).refused(400, "invalid_body", &["MessagePack"]);
     let found = rows(&server, "event_message, m.level as level, m.n as n");
@@ -226,9 +229,15 @@ fn records_for_better_stack_are_read_by_field() {
     let none = || Value::Null;
     assert_eq!(
         found,
-        [row("a", json!("info"), json!(1.5)), row("b", none(), none()), row("c", none(), none()), row("d", none(), none())]
+        [
+            row("a", json!("info"), json!(1.5)),
+            row("b", none(), none()),
+            row("c", none(), none()),
+            row("d", none(), none())
+        ]
     );
-    let times: Vec<Value> = rows(&server, "event_message, timestamp").iter().map(|row| row["timestamp"].clone()).collect();
+    let times: Vec<Value> =
+        rows(&server, "event_message, timestamp").iter().map(|row| row["timestamp"].clone()).collect();
     let second = TIME / 1_000_000 * 1_000_000;
     assert_eq!((&times[0], &times[3]), (&json!(second), &json!(second)));
 }

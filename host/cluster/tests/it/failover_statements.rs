@@ -68,7 +68,8 @@ impl Workers for Faulty {
             Fault::BreaksOff => rows.take(1).chain(futures::stream::iter([Err(gone())])).boxed(),
             Fault::BreaksOffDamaged => {
                 let segments = task.plan.segments.iter().map(|(_, segment)| segment.id.to_string());
-                let failure = Failure::new(Code::DataDamaged, "a copy is damaged").about(&*segments.take(1).collect::<String>());
+                let failure =
+                    Failure::new(Code::DataDamaged, "a copy is damaged").about(&*segments.take(1).collect::<String>());
                 rows.take(1).chain(futures::stream::iter([Err(WorkerFailure::Damaged(failure))])).boxed()
             }
             Fault::None | Fault::Gone => rows,

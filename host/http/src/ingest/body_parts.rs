@@ -94,7 +94,10 @@ impl<'b> BodyParts<'b> {
             if self.is_at_end {
                 return match self.buffer.is_empty() && !self.is_cut {
                     true => Ok(None),
-                    false => Err(Failure::new(Code::InvalidBody, "the body ends within an event; those before it are stored")),
+                    false => Err(Failure::new(
+                        Code::InvalidBody,
+                        "the body ends within an event; those before it are stored",
+                    )),
                 };
             }
             if self.whole == 0 && self.buffer.len() > self.limit {

@@ -33,6 +33,10 @@ pub(super) fn measured(service: &Service, named: bool) -> Registry {
     let help = "Parts of statements that were given to workers, by how they ended";
     registry.register("tidegate_cluster_tasks", help, tasks);
     let (name, help) = ("tidegate_cluster_worker_usable", "Workers that are used");
-    if named { registry.register(name, help, by_worker) } else { registry.register(name, help, usable) }
+    if named {
+        registry.register(name, help, by_worker)
+    } else {
+        registry.register(name, help, usable)
+    }
     registry
 }

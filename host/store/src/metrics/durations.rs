@@ -19,7 +19,8 @@ pub struct Durations {
 
 impl Durations {
     /// The bounds, in seconds: from a sync of a fast disk to a segment that waits for an object store.
-    pub const SECONDS: [f64; BOUNDS] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+    pub const SECONDS: [f64; BOUNDS] =
+        [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 }
 
 /// The same while it is counted.

@@ -38,7 +38,8 @@ use crate::{
     },
     read_memory::ReadMemory,
     scan::{
-        description::SegmentName, held_segments::HeldSegments, segment_reader::COPY_ADVICE, verified_store::VerifiedStore,
+        description::SegmentName, held_segments::HeldSegments, segment_reader::COPY_ADVICE,
+        verified_store::VerifiedStore,
     },
     segment::{
         checksum::file::{check_root, read_table},

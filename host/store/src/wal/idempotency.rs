@@ -92,7 +92,9 @@ pub(crate) fn bodies_of(
     }
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
-        let digest = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_blob().ok().and_then(|blob| blob.try_into().ok()));
+        let digest = |column| {
+            Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_blob().ok().and_then(|blob| blob.try_into().ok()))
+        };
         if let Some(name) = digest(0)? {
             found.insert(name, digest(1)?.unwrap_or_default());
         }

@@ -166,9 +166,14 @@ mod tests {
         );
         assert_eq!(
             found.get(1),
-            Some(&json!({"event_message": "a\n\nb\u{fffd}", "metadata": {"__CURSOR": "s=1;i=3", "X": ["1", "2", "3"]}}))
+            Some(
+                &json!({"event_message": "a\n\nb\u{fffd}", "metadata": {"__CURSOR": "s=1;i=3", "X": ["1", "2", "3"]}})
+            )
         );
-        assert_eq!(found.get(2), Some(&json!({"event_message": "{\"PRIORITY\":\"7\"}", "metadata": {"PRIORITY": "7"}})));
+        assert_eq!(
+            found.get(2),
+            Some(&json!({"event_message": "{\"PRIORITY\":\"7\"}", "metadata": {"PRIORITY": "7"}}))
+        );
         assert_eq!((found.len(), events.own.refused().len()), (3, 0));
     }
 

@@ -88,7 +88,9 @@ impl Door for Logtail {
         if kind.is_empty() || kind.contains("json") || is_msgpack(head) {
             return Ok(Encoding::Identity);
         }
-        let message = format!("{kind} is not read here; send logs as application/json, application/x-ndjson or application/msgpack");
+        let message = format!(
+            "{kind} is not read here; send logs as application/json, application/x-ndjson or application/msgpack"
+        );
         Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
     }
 
@@ -134,7 +136,8 @@ mod tests {
         let record = b"\x83\xa2dt\xd6\xff\x69\x1e\xea\x26\xa7message\xa1m\xa5level\xa4info";
         let dt = "2025-11-20T10:15:02Z";
         let expected = json!({"timestamp": dt, "event_message": "m", "metadata": {"dt": dt, "level": "info"}});
-        for body in [record.to_vec(), [&b"\x91"[..], record].concat(), [&b"\xdd\x00\x00\x00\x01"[..], record].concat()] {
+        for body in [record.to_vec(), [&b"\x91"[..], record].concat(), [&b"\xdd\x00\x00\x00\x01"[..], record].concat()]
+        {
             let mut batch = Batch::for_tests(1000);
             read(&body, &mut batch).unwrap();
             assert_eq!((batch.events(), batch.refused().len()), (vec![expected.clone()], 0));
@@ -148,7 +151,9 @@ mod tests {
 
     #[test]
     fn a_record_without_a_message_is_its_own() {
-        let Some(Ok(event)) = event(json!({"dt": 1_763_633_702, "a": 1}).as_object().cloned().unwrap()) else { panic!() };
+        let Some(Ok(event)) = event(json!({"dt": 1_763_633_702, "a": 1}).as_object().cloned().unwrap()) else {
+            panic!()
+        };
         assert_eq!(event["timestamp"], 1_763_633_702);
         assert!(event["event_message"].as_str().unwrap().contains("\"a\":1"), "{event}");
     }
