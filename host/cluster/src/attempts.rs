@@ -65,8 +65,8 @@ impl Attempts {
                 WorkerFailure::Busy(_) => {
                     tracing::debug!(worker, %failure, "a part of a statement fails where it runs")
                 }
-                WorkerFailure::Damaged(damaged) => {
-                    if self.places.damaged.found(damaged, Instant::now()) {
+                WorkerFailure::Damaged(copy) if copy.is_shared => {
+                    if self.places.damaged.found(&copy.failure, Instant::now()) {
                         tracing::error!(
                             worker,
                             %failure,
@@ -127,7 +127,8 @@ impl Attempts {
     fn next_place(&self, last: &WorkerFailure) -> Option<Option<Arc<str>>> {
         let now = Instant::now();
         let is_damaged = |(_, segment): &(_, SegmentName)| self.places.damaged.has(segment.id, now);
-        if matches!(last, WorkerFailure::Damaged(_)) || self.task.plan.segments.iter().any(is_damaged) {
+        let is_shared = matches!(last, WorkerFailure::Damaged(copy) if copy.is_shared);
+        if is_shared || self.task.plan.segments.iter().any(is_damaged) {
             return self.here();
         }
         let Some(first) = self.made.first() else { return Some(Some(Arc::clone(&self.task.worker))) };
@@ -166,7 +167,8 @@ fn of_home(failure: WorkerFailure) -> WorkerFailure {
     let failure = match failure {
         WorkerFailure::Statement(failure) if failure.quota == Some(Quota::Memory) => no_room(),
         WorkerFailure::Busy(_) => no_room(),
-        WorkerFailure::Statement(failure) | WorkerFailure::Damaged(failure) => failure,
+        WorkerFailure::Statement(failure) => failure,
+        WorkerFailure::Damaged(copy) => copy.failure,
         WorkerFailure::Gone(why) | WorkerFailure::Nonsense(why) => {
             tracing::error!(%why, "a part of a statement that was encoded here does not run here");
             Failure::new(Code::Internal, "the statement could not be run; the server's log has the details")

@@ -6,7 +6,7 @@
 //! that of the statement. A partition that was not yet asked for moves with the others; asked for later, it reads the
 //! attempt that is there then.
 //!
-//! A damaged copy is read by all workers alike: then the next place is this machine.
+//! A damaged object is read by all workers alike: then the next place is this machine.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -87,4 +87,4 @@ pub use running_cut::RunningCut;
 pub use stay::Stay;
 pub use task::{Attempt, AttemptsSoFar, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
 pub use task_runner::TaskRunner;
-pub use worker_failure::WorkerFailure;
+pub use worker_failure::{DamagedCopy, WorkerFailure};

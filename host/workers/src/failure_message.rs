@@ -1,7 +1,7 @@
 //! Failures between machines: of statements, with all that a caller is told of them, and of workers.
 
 use prost::{Message, Oneof};
-use tidegate_cluster::WorkerFailure;
+use tidegate_cluster::{DamagedCopy, WorkerFailure};
 use tidegate_model::{Code, Failure, Position, Quota};
 
 /// The most failures in another one.
@@ -72,6 +72,15 @@ pub(crate) struct RefusedMessage {
     kind: Option<RefusedKind>,
 }
 
+/// What is damaged.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DamagedMessage {
+    #[prost(message, optional, tag = "1")]
+    failure: Option<FailureMessage>,
+    #[prost(bool, tag = "2")]
+    is_shared: bool,
+}
+
 /// The kinds of [`WorkerFailure`] that are of the worker, with their texts.
 #[derive(Clone, PartialEq, Oneof)]
 enum RefusedKind {
@@ -82,7 +91,7 @@ enum RefusedKind {
     #[prost(string, tag = "3")]
     Nonsense(String),
     #[prost(message, tag = "4")]
-    Damaged(FailureMessage),
+    Damaged(DamagedMessage),
 }
 
 impl RefusedMessage {
@@ -95,7 +104,10 @@ impl RefusedMessage {
             WorkerFailure::Gone(why) => RefusedKind::Gone(why.clone()),
             WorkerFailure::Busy(why) => RefusedKind::Busy(why.clone()),
             WorkerFailure::Nonsense(why) => RefusedKind::Nonsense(why.clone()),
-            WorkerFailure::Damaged(failure) => RefusedKind::Damaged(failure.into()),
+            WorkerFailure::Damaged(copy) => RefusedKind::Damaged(DamagedMessage {
+                failure: Some((&copy.failure).into()),
+                is_shared: copy.is_shared,
+            }),
             WorkerFailure::Statement(failure) => return Err(failure),
         };
         Ok(Self { kind: Some(kind) })
@@ -108,7 +120,10 @@ impl From<RefusedMessage> for WorkerFailure {
             Some(RefusedKind::Gone(why)) => Self::Gone(why),
             Some(RefusedKind::Busy(why)) => Self::Busy(why),
             Some(RefusedKind::Nonsense(why)) => Self::Nonsense(why),
-            Some(RefusedKind::Damaged(failure)) => Self::Damaged(failure.into()),
+            Some(RefusedKind::Damaged(DamagedMessage { failure: Some(failure), is_shared })) => {
+                Self::Damaged(Box::new(DamagedCopy { failure: failure.into(), is_shared }))
+            }
+            Some(RefusedKind::Damaged(_)) => Self::Nonsense("it has a damaged copy and does not say which".to_owned()),
             None => Self::Nonsense("it refuses without a reason".to_owned()),
         }
     }
@@ -134,7 +149,8 @@ mod tests {
     #[test]
     fn failures_of_workers_are_the_same_again() {
         let why = || "a reason".to_owned();
-        let damaged = WorkerFailure::Damaged(Failure::new(Code::DataDamaged, why()).about("a segment"));
+        let damaged = Failure::new(Code::DataDamaged, why()).about("a segment");
+        let damaged = WorkerFailure::Damaged(Box::new(DamagedCopy { failure: damaged, is_shared: true }));
         for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why()), damaged]
         {
             let bytes = RefusedMessage::of(&failure).unwrap().encode_to_vec();

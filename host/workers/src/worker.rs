@@ -207,10 +207,12 @@ impl Worker {
         };
         let worker = Arc::clone(self);
         let started = self.compute(async move {
+            let reads_objects = worker.segments.reads_objects();
             let memory: Arc<dyn MemoryPool> = worker.runner.memory_of(&bounds);
-            let held = worker.segments.hold_within(names, &memory).await.map_err(not_held)?;
+            let held =
+                worker.segments.hold_within(names, &memory).await.map_err(|error| not_held(error, reads_objects))?;
             let run = worker.runner.run(&plan, &held, &bounds).map_err(|failure| match failure {
-                WorkerFailure::Statement(failure) => of_run(failure),
+                WorkerFailure::Statement(failure) => of_run(failure, reads_objects),
                 other => other,
             });
             drop((body, plan, room));
@@ -218,7 +220,7 @@ impl Worker {
             if u32::try_from(run.partitions.len()) != Ok(message.partitions) {
                 return Err(WorkerFailure::Nonsense("the plan has another number of partitions".to_owned()));
             }
-            Ok(RunningTask::new(run, stop, Arc::clone(&worker.sent), place))
+            Ok(RunningTask::new((run, stop), reads_objects, Arc::clone(&worker.sent), place))
         })?;
         let mut started = AbortOnDropHandle::new(started);
         let task = (&mut started).await.unwrap_or_else(|error| {
@@ -253,11 +255,12 @@ impl Worker {
 }
 
 /// Why the segments of a task are not held.
-fn not_held(error: SegmentError) -> WorkerFailure {
-    of_run(match &error {
+fn not_held(error: SegmentError, reads_objects: bool) -> WorkerFailure {
+    let failure = match &error {
         SegmentError::NoMemory { reason, .. } => out_of_memory(reason),
         _ => error.failure(),
-    })
+    };
+    of_run(failure, reads_objects)
 }
 
 impl Drop for Worker {

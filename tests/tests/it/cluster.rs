@@ -325,7 +325,9 @@ fn a_worker_over_another_folder_makes_no_answer_wrong() {
     for (sql, expected) in STATEMENTS.iter().zip(&expected) {
         assert_eq!(result(&cluster.server.sql(sql)), *expected, "{sql}");
     }
-    assert!(cluster.tasks("gone") > 0.0, "{}", cluster.server.text("/metrics"));
+    // It is asked again and again: the folders of other workers may be the right ones.
+    let damaged = cluster.tasks("damaged");
+    assert!(damaged > 1.0, "{}", cluster.server.text("/metrics"));
     cluster.idle(LONG);
 }
 

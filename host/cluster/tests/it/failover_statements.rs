@@ -11,7 +11,7 @@ use cluster::{ROWS, Rows};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value as Json;
 use tidegate_cluster::{
-    CutCarrier, CutOptions, Failover, LocalWorkers, Task, TaskBounds, TaskRun, WorkerFailure, Workers,
+    CutCarrier, CutOptions, DamagedCopy, Failover, LocalWorkers, Task, TaskBounds, TaskRun, WorkerFailure, Workers,
 };
 use tidegate_functions::context::StatementMemory;
 use tidegate_model::{Code, Failure};
@@ -70,7 +70,8 @@ impl Workers for Faulty {
                 let segments = task.plan.segments.iter().map(|(_, segment)| segment.id.to_string());
                 let failure =
                     Failure::new(Code::DataDamaged, "a copy is damaged").about(&*segments.take(1).collect::<String>());
-                rows.take(1).chain(futures::stream::iter([Err(WorkerFailure::Damaged(failure))])).boxed()
+                let copy = Box::new(DamagedCopy { failure, is_shared: true });
+                rows.take(1).chain(futures::stream::iter([Err(WorkerFailure::Damaged(copy))])).boxed()
             }
             Fault::None | Fault::Gone => rows,
         });

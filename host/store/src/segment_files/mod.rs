@@ -130,6 +130,11 @@ impl SegmentFiles {
         Ok(SegmentFiles { place, known: Mutex::default() })
     }
 
+    /// Whether segments are objects of a store, and not files of a folder.
+    pub fn reads_objects(&self) -> bool {
+        matches!(self.place, Place::Objects(_))
+    }
+
     /// What reading from an object store took; all zero for a folder.
     pub fn stats(&self) -> ObjectStats {
         match &self.place {

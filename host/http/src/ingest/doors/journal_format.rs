@@ -80,11 +80,14 @@ impl Cutter for EntryCutter {
     }
 }
 
+/// A field: its name and its value.
+pub(super) type Field<'e> = (&'e [u8], &'e [u8]);
+
 /// The fields of a whole entry, in their order.
 ///
 /// # Errors
 /// Why it is none.
-pub(super) fn entry_fields(entry: &[u8]) -> Result<Vec<(&[u8], &[u8])>, String> {
+pub(super) fn entry_fields(entry: &[u8]) -> Result<Vec<Field<'_>>, String> {
     let bad = || "the entry has a field that cannot be read".to_owned();
     let mut fields = Vec::new();
     let mut rest = entry;
@@ -112,7 +115,7 @@ pub(super) fn entry_fields(entry: &[u8]) -> Result<Vec<(&[u8], &[u8])>, String> 
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
     use super::*;
 
