@@ -50,6 +50,13 @@ impl WorkerFailure {
     pub fn into_failure(self) -> Failure {
         let (code, message) = match &self {
             Self::Statement(failure) => return failure.clone(),
+            // The next time no worker is asked for it.
+            Self::Damaged(copy) if copy.is_shared => {
+                let DamagedCopy { failure: Failure { message, location, .. }, .. } = &**copy;
+                let message = format!("{message}; try again, and the server reads a file of its own");
+                let failure = Failure::new(Code::DataUnavailable, message).retry_after(1);
+                return Failure { location: location.clone(), ..failure };
+            }
             Self::Damaged(copy) => return copy.failure.clone(),
             Self::Busy(_) => (Code::Overloaded, "a worker that reads a part of the data has no room; try again later"),
             Self::Gone(_) => {
@@ -84,7 +91,9 @@ mod tests {
         let damaged = Failure::new(Code::DataDamaged, "segment 7 cannot be read");
         let damaged = WorkerFailure::Damaged(Box::new(DamagedCopy { failure: damaged, is_shared: true }));
         assert!(damaged.is_of_worker());
-        assert_eq!(damaged.into_failure().code, Code::DataDamaged);
+        let told = damaged.into_failure();
+        assert_eq!((told.code.status(), told.retry_after), (503, Some(1)));
+        assert!(told.message.starts_with("segment 7 cannot be read; try again"), "{told}");
         let full = WorkerFailure::of_run(Failure::new(Code::Overloaded, "all memory is taken"));
         assert_eq!(full, WorkerFailure::Busy("all memory is taken".to_owned()));
     }

@@ -187,7 +187,10 @@ async fn after_its_first_rows_a_task_that_meets_damage_says_so_once() {
                 assert_eq!((rows, test.faulty.tasks.load(Ordering::Relaxed)), (ROWS, 0));
                 break;
             }
-            Err(failure) => assert_eq!((failure.code, failure.code.status()), (Code::DataDamaged, 500), "{failure}"),
+            Err(failure) => {
+                assert_eq!((failure.code, failure.retry_after), (Code::DataUnavailable, Some(1)), "{failure}");
+                assert!(failure.message.starts_with("a copy is damaged"), "{failure}");
+            }
         }
         failed += 1;
         // Each failure tells of the copy that one task met, of three at most.
