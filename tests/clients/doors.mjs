@@ -1,9 +1,10 @@
-// Senders of other services, for Node.js: winston-loki, pino-loki, @elastic/elasticsearch, winston-elasticsearch.
+// Senders of other services, for Node.js: winston-loki, pino-loki, @elastic/elasticsearch, winston-elasticsearch, @logtail/node.
 //
 // Each sends 500 events in the first run and 500 in the second, between which the server is restarted. After the second
 // run all of them must be there once.
 import assert from "node:assert/strict";
 import { Client } from "@elastic/elasticsearch";
+import { Logtail } from "@logtail/node";
 import pino from "pino";
 import winston from "winston";
 import { ElasticsearchTransport } from "winston-elasticsearch";
@@ -124,4 +125,17 @@ for (const json of [false, true]) {
   assert.deepEqual(failures, []);
   await transport.flush();
   logger.close();
+}
+
+{
+  // MessagePack, with its moments.
+  const project = "logtail-js";
+  const logtail = new Logtail(ingestToken, { endpoint: `${url}/?source_name=${source}`, throwExceptions: true });
+  for (const number of numbers) logtail.warn(`event ${number}`, { project, number, when: new Date("2025-11-20T10:15:02Z") });
+  await logtail.flush();
+  await allThere(project, "m.level as level, m.number as number, m.when as at", {
+    level: "warn",
+    number: numbers[7],
+    at: "2025-11-20T10:15:02.000Z",
+  });
 }

@@ -1,4 +1,5 @@
-"""Senders of other services, in Python: python-logging-loki, elasticsearch, datadog-api-client, splunk-handler.
+"""Senders of other services, in Python: python-logging-loki, elasticsearch, datadog-api-client, splunk-handler,
+logtail-python.
 
 Each sends 500 events in the first run and 500 in the second, between which the server is restarted. After the second
 run all of them must be there once.
@@ -18,6 +19,7 @@ from datadog_api_client.v2.model.content_encoding import ContentEncoding
 from datadog_api_client.v2.model.http_log import HTTPLog
 from datadog_api_client.v2.model.http_log_item import HTTPLogItem
 from elasticsearch import Elasticsearch, helpers
+from logtail import LogtailHandler
 from splunk_handler import SplunkHandler
 
 URL = os.environ["TIDEGATE_URL"]
@@ -155,7 +157,20 @@ def splunk():
     assert filled == [fields] * len(found), filled[0]
 
 
+def logtail():
+    project = "logtail-python"
+    handler = LogtailHandler(source_token=TOKEN, host=f"{URL}/?source_name={SOURCE}", drop_extra_events=False)
+    logger = logging.getLogger("logtail")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    for number in NUMBERS:
+        logger.info("event %d", number, extra={"number": number, "project": project})
+    handler.flush()
+    all_there(project, "m.level as level, m.number as number", {"level": "info", "number": NUMBERS[7]})
+
+
 loki()
 elasticsearch()
 datadog()
 splunk()
+logtail()

@@ -237,6 +237,13 @@ impl Server {
         line.map_or(0.0, |number| number.parse().unwrap())
     }
 
+    /// The metrics page as it is told to the private token.
+    pub fn private_metrics(&self) -> String {
+        let answer = self.fetch("GET", "/metrics", &[("x-api-key", PRIVATE)], b"");
+        assert_eq!(answer.status, 200);
+        String::from_utf8_lossy(&answer.body).into_owned()
+    }
+
     /// Waits until all events are in segments, a minute at most.
     pub fn until_flushed(&self) {
         let began = Instant::now();

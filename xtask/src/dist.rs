@@ -14,10 +14,12 @@ use crate::{Outcome, cargo, notices, output, parts, root, run, say, sbom};
 
 const PROFILE: &str = "dist";
 /// What stands in the archive as it stands in the project.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 5] = [
     ("LICENSE", "LICENSE"),
     ("packaging/tidegate.service", "tidegate.service"),
     ("packaging/tidegate.toml", "tidegate.toml"),
+    ("packaging/prometheus-alerts.yml", "prometheus-alerts.yml"),
+    ("packaging/grafana-dashboard.json", "grafana-dashboard.json"),
 ];
 
 /// `dist [--profile NAME]`

@@ -227,13 +227,15 @@ fn tools() -> Outcome {
 
 /// Programs that some tests of the host use, each with an argument with which it does nothing, and its package. Such a test is
 /// left out, aloud, where its program cannot be had.
-const TEST_PROGRAMS: [(&str, &str, &str); 3] = [
+const TEST_PROGRAMS: [(&str, &str, &str); 4] = [
     // Plays slow clients.
     ("slowhttptest", "-h", "slowhttptest"),
     // Lets syncs fail.
     ("strace", "--version", "strace"),
     // Lets writes fail.
     ("prlimit", "--version", "util-linux"),
+    // Sends a journal.
+    ("/usr/lib/systemd/systemd-journal-upload", "--version", "systemd-journal-remote"),
 ];
 
 fn test_programs() {

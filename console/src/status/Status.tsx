@@ -2,6 +2,7 @@
 // open.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { isAbort, messageOf, send } from "../api/client";
+import { token } from "../api/session";
 import { bytes, count, duration } from "../result/format";
 import Plot from "../result/Plot";
 import type { Series } from "../result/plot";
@@ -72,7 +73,8 @@ export default function Status() {
       const signal = AbortSignal.any([controller.signal, AbortSignal.timeout(LONGEST)]);
       try {
         // What is not ready has the status 503 and says why.
-        const answer = await fetch("/ready", { signal, cache: "no-store", credentials: "omit" });
+        const headers: Record<string, string> = token.value ? { "x-api-key": token.value } : {};
+        const answer = await fetch("/ready", { headers, signal, cache: "no-store", credentials: "omit" });
         const said = (await answer.json()) as Ready;
         if (controller.signal.aborted) return;
         setReady(said);

@@ -3,21 +3,21 @@ import { count } from "../result/format";
 import { T } from "../text";
 import { type Sample, sum } from "./metrics";
 
-/** A worker as /ready tells of it. */
+/** A worker as /ready tells of it; which it is, and why it is not used, to private tokens only. */
 export interface Worker {
-  name: string;
+  name?: string;
   used: boolean;
-  reason: string | null;
+  reason?: string | null;
 }
 
 const TASKS = "tidegate_cluster_tasks_total";
 /** How a part ends that did what was wanted. */
 const GOOD = ["done", "left"];
 /** How a part ends through the worker's fault: it is run elsewhere. */
-const OF_WORKER = ["gone", "busy", "nonsense"];
+const OF_WORKER = ["gone", "busy", "nonsense", "damaged"];
 
 export function Workers({ workers, samples }: { workers: Worker[]; samples: Sample[] }) {
-  const ended = (worker: string, outcomes: string[]): string => count(sum(samples, TASKS, (labels) => labels.worker === worker && outcomes.includes(labels.outcome ?? "")));
+  const ended = (worker: string | undefined, outcomes: string[]): string => count(sum(samples, TASKS, (labels) => labels.worker === worker && outcomes.includes(labels.outcome ?? "")));
   return (
     <section class="stack" aria-label={T.status.workers}>
       <h2>{T.status.workers}</h2>
@@ -33,9 +33,9 @@ export function Workers({ workers, samples }: { workers: Worker[]; samples: Samp
             </tr>
           </thead>
           <tbody>
-            {workers.map((one) => (
-              <tr key={one.name}>
-                <td class="nowrap"><code>{one.name}</code></td>
+            {workers.map((one, place) => (
+              <tr key={one.name ?? place}>
+                <td class="nowrap"><code>{one.name ?? T.common.none}</code></td>
                 <td>
                   <span class={`tag ${one.used ? "" : "warning"}`}>{one.used ? T.status.used : T.status.unused}</span>
                   {one.reason && <p class="hint">{one.reason}</p>}

@@ -19,6 +19,7 @@ mod recover;
 mod retention;
 mod sample;
 mod serve;
+mod signals;
 mod slow_queries;
 mod source;
 mod tail;

@@ -14,14 +14,15 @@ use tidegate_service::options::{LogFormat, ServerOptions};
 use tidegate_service::tokens::NewTokens;
 use tidegate_service::{Options, Service, StartError};
 use tokio::net::TcpListener;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::author::packs::for_start;
 use crate::config;
 use crate::outcome::Outcome;
 use crate::recover;
+use crate::signals::{Signals, keep_watchdog, stopped, tell};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -71,7 +72,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     if let Some(url) = &recover_from {
         recover::check(url, &options)?;
     }
-    let traces = start_logging(&options)?;
+    let Logging { traces, filter } = start_logging(&options)?;
     crate::allocator::collect_in_background();
     // Raises the limit of open files, for as many connections as the system allows. The default limit is often 1,024.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
@@ -84,6 +85,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         let listener = listen(server.listen).await?;
         let syslog = Syslog::bind(&options).await?;
         let startup = Startup::new();
+        let stop = ended(Arc::clone(&startup), server.drain_delay, Reload { flags, filter });
         let opening = tokio::spawn(open(Arc::clone(&startup), options, recover_from, listener.local_addr()?));
         let refused = async {
             match opening.await {
@@ -93,7 +95,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             }
         };
         tokio::select! {
-            served = tidegate_http::serve(startup, listener, tls, syslog, &server, stopped()) => served?,
+            served = tidegate_http::serve(startup, listener, tls, syslog, &server, stop) => served?,
             error = refused => return Err(error),
         }
         tracing::info!("stopped");
@@ -141,9 +143,11 @@ async fn open(
                 if let Some(tokens) = new {
                     announce(&tokens);
                 }
+                let alive = Arc::downgrade(&service);
                 startup.open(service);
                 waiting.abort();
-                tell(NotifyState::Ready);
+                tell(&[NotifyState::Ready]);
+                tokio::spawn(keep_watchdog(alive));
                 tracing::info!(%address, "listening");
                 return Ok(());
             }
@@ -162,15 +166,8 @@ async fn open(
 async fn ask_for_time() {
     const AGAIN: Duration = Duration::from_secs(20);
     loop {
-        tell(NotifyState::ExtendTimeoutUsec(3 * 20_000_000));
+        tell(&[NotifyState::ExtendTimeoutUsec(3 * 20_000_000)]);
         tokio::time::sleep(AGAIN).await;
-    }
-}
-
-/// Notifies systemd, if it asks for notifications.
-pub(crate) fn tell(state: NotifyState) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "systemd cannot be told");
     }
 }
 
@@ -204,9 +201,8 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 ///
 /// # Errors
 /// The export of traces cannot be set up.
-pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn Error>> {
-    let filter =
-        EnvFilter::try_new(with_current_names(&options.server.log_level)).unwrap_or_else(|_| EnvFilter::new("info"));
+pub(crate) fn start_logging(options: &Options) -> Result<Logging, Box<dyn Error>> {
+    let (filter, handle) = reload::Layer::new(log_filter(&options.server.log_level));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let lines = match options.server.log_format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
@@ -214,7 +210,20 @@ pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn
     };
     let traces = Traces::start(&options.traces)?;
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
-    Ok(traces)
+    Ok(Logging { traces, filter: handle })
+}
+
+/// The filter of the log lines, which can be replaced.
+type LogFilter = reload::Handle<EnvFilter, Registry>;
+
+/// The log and the export of traces.
+pub(crate) struct Logging {
+    traces: Option<Traces>,
+    filter: LogFilter,
+}
+
+fn log_filter(level: &str) -> EnvFilter {
+    EnvFilter::try_new(with_current_names(level)).unwrap_or_else(|_| EnvFilter::new("info"))
 }
 
 /// Updates module names in the log filter. The former crate `tidegate_server` is now two crates, so a directive for it
@@ -238,36 +247,53 @@ fn announce(tokens: &NewTokens) {
     println!("  public (sending logs):            {}", tokens.public);
 }
 
-pub(crate) async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    // The last is sent when the terminal of the server is closed. Without a terminal it asks for settings to be read again, and
-    // ending would count as a clean end, after which nobody starts the server again.
-    let has_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
-    let kinds = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = (signal(kinds.0), signal(kinds.1), signal(kinds.2))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        () = hung_up(&mut hangup, has_terminal) => {}
-    }
-    tell(NotifyState::Stopping);
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        std::process::exit(130);
-    });
+/// What SIGHUP has done.
+struct Reload {
+    flags: config::Flags,
+    filter: LogFilter,
 }
 
-/// Waits for the end of the terminal.
-async fn hung_up(hangup: &mut tokio::signal::unix::Signal, has_terminal: bool) {
-    while hangup.recv().await.is_some() && !has_terminal {
-        tracing::warn!("SIGHUP does nothing: settings are read at the start");
+impl Reload {
+    /// Reads the settings again and uses the level of the log. Certificates are read when they change, other settings at the start.
+    fn run(&self, startup: &Startup) {
+        // Who is not ready yet must not say so at the end.
+        let is_open = startup.is_open();
+        if is_open {
+            let mut states = vec![NotifyState::Reloading];
+            states.extend(NotifyState::monotonic_usec_now());
+            tell(&states);
+        }
+        match config::Config::read(&self.flags, config::environment()) {
+            Ok(config) => {
+                let level = config.options.server.log_level;
+                let _ = self.filter.reload(log_filter(&level));
+                tracing::info!(level, "the level of the log is read again; other settings are read at the start");
+            }
+            Err(error) => tracing::error!(%error, "the settings cannot be read again: those from before hold"),
+        }
+        if is_open {
+            tell(&[NotifyState::Ready]);
+        }
     }
+}
+
+/// Waits for the word to end. Then `GET /ready` says it for `delay`, while everything is served, so that load balancers send
+/// nothing more when connections are refused. A second word ends the delay, the next one the process.
+async fn ended(startup: Arc<Startup>, delay: Duration, reload: Reload) {
+    let Some(mut signals) = Signals::listen() else { return std::future::pending().await };
+    signals.end(|| reload.run(&startup)).await;
+    if !delay.is_zero() && startup.drain() {
+        let seconds = delay.as_secs_f64();
+        tracing::info!(
+            seconds,
+            "the server ends; until the delay is over, GET /ready says so and everything is served"
+        );
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = signals.again() => tracing::info!("the delay is ended by a second signal"),
+        }
+    }
+    signals.exit_at_next();
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use tidegate_tls::{ServerTls, TlsFiles};
 use tidegate_workers::{Accept, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
 
 use crate::outcome::Outcome;
-use crate::serve::{BUILD, listen, start_logging, stopped, tell};
+use crate::serve::{BUILD, listen, start_logging};
+use crate::signals::{stopped, tell};
 
 /// The least memory of a worker, in bytes.
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -230,7 +231,7 @@ async fn serve(worker: Arc<Worker>, accept: Accept, arguments: &Arguments) -> Ou
     let address = tasks.local_addr()?;
     let probes_at = probes.as_ref().map(|probes| probes.local_addr()).transpose()?;
     tracing::info!(%address, ?probes_at, memory = %arguments.memory, "listening for tasks");
-    tell(NotifyState::Ready);
+    tell(&[NotifyState::Ready]);
     let grace = Duration::from_secs(u64::from(arguments.grace));
     tidegate_workers::serve(worker, WorkerListeners { tasks, accept, probes, grace }, stopped()).await;
     tracing::info!("stopped");

@@ -8,8 +8,10 @@ use tidegate_functions::context::StatementMemory;
 use tidegate_functions::wording::timed_out;
 use tidegate_model::{Code, Failure, Quota};
 use tidegate_sql::{OperatorRun, StatementCost};
+use tidegate_store::SegmentName;
 use uuid::Uuid;
 
+use crate::damaged_copies::DamagedCopies;
 use crate::rendezvous::worker_of;
 use crate::task::{Attempt, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
 use crate::task_runner::TaskRunner;
@@ -21,6 +23,8 @@ pub(crate) struct Places {
     pub(crate) workers: Arc<dyn Workers>,
     /// Runs tasks on this machine.
     pub(crate) home: TaskRunner,
+    /// What workers need not try to read.
+    pub(crate) damaged: DamagedCopies,
 }
 
 /// The attempts to run one task. Each place is tried once.
@@ -56,7 +60,22 @@ impl Attempts {
     pub(crate) fn failed(&mut self, failure: &WorkerFailure) {
         if let Some(attempt) = self.made.last_mut() {
             let worker = attempt.worker.as_deref().unwrap_or("this machine");
-            tracing::warn!(worker, %failure, "a part of a statement fails where it runs");
+            match failure {
+                // A worker without room says so of each part that it is asked for: metrics and costs of statements tell of it.
+                WorkerFailure::Busy(_) => {
+                    tracing::debug!(worker, %failure, "a part of a statement fails where it runs")
+                }
+                WorkerFailure::Damaged(copy) if copy.is_shared => {
+                    if self.places.damaged.found(&copy.failure, Instant::now()) {
+                        tracing::error!(
+                            worker,
+                            %failure,
+                            "a copy of a segment is damaged; for some minutes, what needs it is not given to workers"
+                        );
+                    }
+                }
+                _ => tracing::warn!(worker, %failure, "a part of a statement fails where it runs"),
+            }
             attempt.failure = Some(failure.to_string());
         }
     }
@@ -68,7 +87,7 @@ impl Attempts {
     /// A failure of the statement, or of the last place.
     pub(crate) fn start(&mut self, before: Option<WorkerFailure>) -> Result<Vec<TaskRows>, WorkerFailure> {
         let mut last = before.unwrap_or_else(|| WorkerFailure::Gone("there is no worker".to_owned()));
-        while let Some(worker) = self.next_place() {
+        while let Some(worker) = self.next_place(&last) {
             let mut bounds = self.bounds;
             if let Some(time) = &mut bounds.time {
                 *time = time.saturating_sub(self.began.elapsed());
@@ -105,7 +124,13 @@ impl Attempts {
 
     /// The name of a worker; `None` in it is this machine.
     #[expect(clippy::option_option, reason = "no place, this machine, a worker")]
-    fn next_place(&self) -> Option<Option<Arc<str>>> {
+    fn next_place(&self, last: &WorkerFailure) -> Option<Option<Arc<str>>> {
+        let now = Instant::now();
+        let is_damaged = |(_, segment): &(_, SegmentName)| self.places.damaged.has(segment.id, now);
+        let is_shared = matches!(last, WorkerFailure::Damaged(copy) if copy.is_shared);
+        if is_shared || self.task.plan.segments.iter().any(is_damaged) {
+            return self.here();
+        }
         let Some(first) = self.made.first() else { return Some(Some(Arc::clone(&self.task.worker))) };
         if self.made.len() == 1 {
             let mut names = self.places.workers.names();
@@ -115,6 +140,12 @@ impl Attempts {
                 return Some(Some(Arc::clone(name)));
             }
         }
+        self.here()
+    }
+
+    /// This machine, if it has not been tried.
+    #[expect(clippy::option_option, reason = "as a place")]
+    fn here(&self) -> Option<Option<Arc<str>>> {
         let was_here = self.made.iter().any(|attempt| attempt.worker.is_none());
         (!was_here).then_some(None)
     }
@@ -137,6 +168,7 @@ fn of_home(failure: WorkerFailure) -> WorkerFailure {
         WorkerFailure::Statement(failure) if failure.quota == Some(Quota::Memory) => no_room(),
         WorkerFailure::Busy(_) => no_room(),
         WorkerFailure::Statement(failure) => failure,
+        WorkerFailure::Damaged(copy) => copy.failure,
         WorkerFailure::Gone(why) | WorkerFailure::Nonsense(why) => {
             tracing::error!(%why, "a part of a statement that was encoded here does not run here");
             Failure::new(Code::Internal, "the statement could not be run; the server's log has the details")

@@ -5,6 +5,8 @@
 //! has learnt anything of it: neither a row of any of its partitions, nor that one of them ended. After that, a failure is
 //! that of the statement. A partition that was not yet asked for moves with the others; asked for later, it reads the
 //! attempt that is there then.
+//!
+//! A damaged object is read by all workers alike: then the next place is this machine.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +18,7 @@ use tidegate_functions::context::StatementMemory;
 use tidegate_sql::Engine;
 
 use crate::attempts::{Attempts, Places};
+use crate::damaged_copies::DamagedCopies;
 use crate::task::{Task, TaskBounds, TaskRows, TaskRun, Workers};
 use crate::task_runner::TaskRunner;
 use crate::worker_failure::WorkerFailure;
@@ -29,7 +32,7 @@ impl Failover {
     /// These workers, and `engine` for what they do not run. It must share the memory of the engine that runs the
     /// statements ([`Engine::for_parts`]): a task that runs here counts in the memory of its statement.
     pub fn new(workers: Arc<dyn Workers>, engine: &Engine) -> Self {
-        Self(Arc::new(Places { workers, home: TaskRunner::new(engine.for_parts()) }))
+        Self(Arc::new(Places { workers, home: TaskRunner::new(engine.for_parts()), damaged: DamagedCopies::default() }))
     }
 }
 

@@ -17,9 +17,21 @@ pub enum WorkerFailure {
     /// What the worker sent cannot be understood, or the worker cannot understand what it was sent.
     #[error("the worker is not understood: {0}")]
     Nonsense(String),
+    /// What the worker reads of a segment is damaged or missing. The machine of the statement has a file of its own.
+    #[error("its copy of a segment is damaged: {}", .0.failure)]
+    Damaged(Box<DamagedCopy>),
     /// The statement itself failed there, with its code, text and place.
     #[error("{0}")]
     Statement(Failure),
+}
+
+/// What a worker reads of a segment, and found damaged or missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedCopy {
+    /// As a caller is told.
+    pub failure: Failure,
+    /// Whether all workers read it: an object of a store. A folder may be another one on each machine.
+    pub is_shared: bool,
 }
 
 impl WorkerFailure {
@@ -38,6 +50,14 @@ impl WorkerFailure {
     pub fn into_failure(self) -> Failure {
         let (code, message) = match &self {
             Self::Statement(failure) => return failure.clone(),
+            // The next time no worker is asked for it.
+            Self::Damaged(copy) if copy.is_shared => {
+                let DamagedCopy { failure: Failure { message, location, .. }, .. } = &**copy;
+                let message = format!("{message}; try again, and the server reads a file of its own");
+                let failure = Failure::new(Code::DataUnavailable, message).retry_after(1);
+                return Failure { location: location.clone(), ..failure };
+            }
+            Self::Damaged(copy) => return copy.failure.clone(),
             Self::Busy(_) => (Code::Overloaded, "a worker that reads a part of the data has no room; try again later"),
             Self::Gone(_) => {
                 (Code::DataUnavailable, "a worker that reads a part of the data stopped answering; try again")
@@ -68,6 +88,12 @@ mod tests {
         let failure = WorkerFailure::of_run(own.clone());
         assert!(!failure.is_of_worker());
         assert_eq!(failure.into_failure(), own);
+        let damaged = Failure::new(Code::DataDamaged, "segment 7 cannot be read");
+        let damaged = WorkerFailure::Damaged(Box::new(DamagedCopy { failure: damaged, is_shared: true }));
+        assert!(damaged.is_of_worker());
+        let told = damaged.into_failure();
+        assert_eq!((told.code.status(), told.retry_after), (503, Some(1)));
+        assert!(told.message.starts_with("segment 7 cannot be read; try again"), "{told}");
         let full = WorkerFailure::of_run(Failure::new(Code::Overloaded, "all memory is taken"));
         assert_eq!(full, WorkerFailure::Busy("all memory is taken".to_owned()));
     }

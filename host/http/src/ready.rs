@@ -2,7 +2,7 @@
 //!
 //! `/health` says only that the process answers, whatever is wrong: containers that wait for a healthy one must not
 //! hang because a disk is full. `/ready` says what is wrong, without names or paths, because it needs no token; names
-//! and paths are in the log. Stored logs that cannot be read do not make the service unready, because all others can be
+//! and paths are in the log, and addresses of workers are told to private tokens. Stored logs that cannot be read do not make the service unready, because all others can be
 //! read: the status is then `degraded`.
 
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tidegate_store::StoreStats;
 use tidegate_workers::WorkerView;
 
 use crate::app::App;
+use crate::auth::authenticate;
 
 /// The free space below which the disk counts as full, in bytes: a write-ahead log and a segment must still fit.
 const LEAST_FREE: u64 = 64 << 20;
@@ -53,7 +54,7 @@ pub(crate) async fn health() -> Json<Value> {
 }
 
 /// `GET /ready`.
-pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn ready(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     // The catalog and the file system may be slow, so the checks run on a blocking thread.
     let shared = Arc::clone(&app);
     let problems = tokio::task::spawn_blocking(move || problems(&shared)).await;
@@ -90,14 +91,21 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
         "warnings": warnings,
     });
     if let (Some(workers), Some(body)) = (&app.service.workers, body.as_object_mut()) {
-        body.insert("workers".to_owned(), workers.views().iter().map(worker).collect());
+        let names = authenticate(&app.service, &headers).is_ok_and(|access| access.is_private());
+        body.insert("workers".to_owned(), workers.views().iter().map(|view| worker(view, names)).collect());
     }
     Json(body).into_response()
 }
 
-/// A worker. One that is not used does not make the service unready: statements run without it.
-fn worker(view: &WorkerView) -> Value {
-    json!({"name": view.name.as_ref(), "used": view.unusable.is_none(), "reason": view.unusable})
+/// A worker, by its address and with the reason if it is `named`. One that is not used does not make the service unready:
+/// statements run without it.
+fn worker(view: &WorkerView, named: bool) -> Value {
+    let used = view.unusable.is_none();
+    if named {
+        json!({"name": view.name.as_ref(), "used": used, "reason": view.unusable})
+    } else {
+        json!({"used": used})
+    }
 }
 
 /// What a recovery from the object store would miss for long. Events are safe on the disk of the server meanwhile.

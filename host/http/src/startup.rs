@@ -82,6 +82,16 @@ impl Startup {
         self.changed.notify_waiters();
     }
 
+    /// Whether the service is open.
+    pub fn is_open(&self) -> bool {
+        self.open.get().is_some()
+    }
+
+    /// Has `GET /ready` say that the service ends, while everything is served as before. Whether the service is open.
+    pub fn drain(&self) -> bool {
+        self.app().inspect(|app| app.draining.store(true, Ordering::Release)).is_some()
+    }
+
     /// The service, if it is open.
     pub(crate) fn app(&self) -> Option<&Arc<App>> {
         self.open.get().map(|(app, _)| app)

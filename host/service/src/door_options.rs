@@ -35,4 +35,8 @@ pub struct DoorOptions {
     pub firehose_source: String,
     /// `/v1/datasets/NAME/ingest`. It also takes events of datasets that are no source.
     pub axiom_source: String,
+    /// `POST /`, of Better Stack's libraries.
+    pub logtail_source: String,
+    /// `/upload`, of systemd-journal-upload.
+    pub journal_source: String,
 }

@@ -148,6 +148,8 @@ pub struct ServerOptions {
     pub write_timeout: Duration,
     /// The bytes per second that a client must send or read, on average.
     pub least_rate: u64,
+    /// How long `GET /ready` says that the service ends, and everything is served, before new connections are refused.
+    pub drain_delay: Duration,
     /// The time that running requests have to end after the service was asked to stop.
     pub grace: Duration,
     /// The most connections that are open at the same time.
@@ -172,6 +174,7 @@ impl Default for ServerOptions {
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
             least_rate: 4 << 10,
+            drain_delay: Duration::ZERO,
             grace: Duration::from_secs(10),
             max_connections: 4096,
             connections_without_token: 256,

@@ -89,7 +89,7 @@ pub use maintenance::{
     verify::{Finding, VerifyReport, verify},
     verify_copies::{CopiesReport, verify_copies},
 };
-pub use metrics::stats::StoreStats;
+pub use metrics::{durations::Durations, stats::StoreStats};
 pub use objects::counters::ObjectStats;
 pub use options::StoreOptions;
 pub use recovery::quarantine::SetAside;

@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tidegate_tls::handshake_failure;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -37,6 +38,11 @@ const MAX_RESET_STREAMS: usize = 1 << 14;
 const WINDOW: u32 = 256 << 10;
 /// How much of an answer is taken from its task before the connection takes it.
 const SEND_BUFFER: usize = 64 << 10;
+
+/// A connection whose other end may not connect: it has no certificate, one of others, or is not of this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", handshake_failure(.0))]
+pub(crate) struct Refused(std::io::Error);
 
 /// What is answered on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +68,7 @@ pub(crate) async fn serve_connection(
     let clock = RequestClock::begun();
     let served = async {
         let (builder, stream): (_, Box<dyn Connection>) = match accept {
-            Some(accept) => (builder(silent), accept.accept(stream, peer).await?),
+            Some(accept) => (builder(silent), accept.accept(stream, peer).await.map_err(Refused)?),
             None => (builder(silent).http1_only(), Box::new(stream)),
         };
         let service = service_fn(|request: Request<Incoming>| {

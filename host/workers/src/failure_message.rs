@@ -1,7 +1,7 @@
 //! Failures between machines: of statements, with all that a caller is told of them, and of workers.
 
 use prost::{Message, Oneof};
-use tidegate_cluster::WorkerFailure;
+use tidegate_cluster::{DamagedCopy, WorkerFailure};
 use tidegate_model::{Code, Failure, Position, Quota};
 
 /// The most failures in another one.
@@ -68,8 +68,17 @@ impl From<FailureMessage> for Failure {
 /// Why a worker does not do what it was asked, which is not the statement's fault.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RefusedMessage {
-    #[prost(oneof = "RefusedKind", tags = "1, 2, 3")]
+    #[prost(oneof = "RefusedKind", tags = "1, 2, 3, 4")]
     kind: Option<RefusedKind>,
+}
+
+/// What is damaged.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DamagedMessage {
+    #[prost(message, optional, tag = "1")]
+    failure: Option<FailureMessage>,
+    #[prost(bool, tag = "2")]
+    is_shared: bool,
 }
 
 /// The kinds of [`WorkerFailure`] that are of the worker, with their texts.
@@ -81,6 +90,8 @@ enum RefusedKind {
     Busy(String),
     #[prost(string, tag = "3")]
     Nonsense(String),
+    #[prost(message, tag = "4")]
+    Damaged(DamagedMessage),
 }
 
 impl RefusedMessage {
@@ -93,6 +104,10 @@ impl RefusedMessage {
             WorkerFailure::Gone(why) => RefusedKind::Gone(why.clone()),
             WorkerFailure::Busy(why) => RefusedKind::Busy(why.clone()),
             WorkerFailure::Nonsense(why) => RefusedKind::Nonsense(why.clone()),
+            WorkerFailure::Damaged(copy) => RefusedKind::Damaged(DamagedMessage {
+                failure: Some((&copy.failure).into()),
+                is_shared: copy.is_shared,
+            }),
             WorkerFailure::Statement(failure) => return Err(failure),
         };
         Ok(Self { kind: Some(kind) })
@@ -105,6 +120,10 @@ impl From<RefusedMessage> for WorkerFailure {
             Some(RefusedKind::Gone(why)) => Self::Gone(why),
             Some(RefusedKind::Busy(why)) => Self::Busy(why),
             Some(RefusedKind::Nonsense(why)) => Self::Nonsense(why),
+            Some(RefusedKind::Damaged(DamagedMessage { failure: Some(failure), is_shared })) => {
+                Self::Damaged(Box::new(DamagedCopy { failure: failure.into(), is_shared }))
+            }
+            Some(RefusedKind::Damaged(_)) => Self::Nonsense("it has a damaged copy and does not say which".to_owned()),
             None => Self::Nonsense("it refuses without a reason".to_owned()),
         }
     }
@@ -130,7 +149,10 @@ mod tests {
     #[test]
     fn failures_of_workers_are_the_same_again() {
         let why = || "a reason".to_owned();
-        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why())] {
+        let damaged = Failure::new(Code::DataDamaged, why()).about("a segment");
+        let damaged = WorkerFailure::Damaged(Box::new(DamagedCopy { failure: damaged, is_shared: true }));
+        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why()), damaged]
+        {
             let bytes = RefusedMessage::of(&failure).unwrap().encode_to_vec();
             assert_eq!(WorkerFailure::from(RefusedMessage::decode(bytes.as_slice()).unwrap()), failure);
         }

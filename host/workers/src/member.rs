@@ -20,6 +20,9 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the end of a connection may take after its streams have failed.
 const CLOSING_TIME: Duration = Duration::from_millis(100);
 
+/// How many ways there are for a task to end.
+const OUTCOMES: usize = 7;
+
 /// How a task of a statement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -35,11 +38,14 @@ pub enum Outcome {
     Busy,
     /// What the worker sent could not be understood.
     Nonsense,
+    /// What the worker reads of a segment is damaged.
+    Damaged,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Done, Self::Left, Self::Failed, Self::Gone, Self::Busy, Self::Nonsense];
+    pub const ALL: [Self; OUTCOMES] =
+        [Self::Done, Self::Left, Self::Failed, Self::Gone, Self::Busy, Self::Nonsense, Self::Damaged];
 
     /// The name in metrics.
     pub fn name(self) -> &'static str {
@@ -50,6 +56,7 @@ impl Outcome {
             Self::Gone => "gone",
             Self::Busy => "busy",
             Self::Nonsense => "nonsense",
+            Self::Damaged => "damaged",
         }
     }
 }
@@ -62,7 +69,7 @@ pub struct WorkerView {
     /// Why it is not used; `None` if it is.
     pub unusable: Option<String>,
     /// How many tasks ended how, since it is known.
-    pub tasks: [(Outcome, u64); 6],
+    pub tasks: [(Outcome, u64); OUTCOMES],
 }
 
 #[derive(Debug)]
@@ -81,7 +88,7 @@ pub(crate) struct Member {
     /// The build of this server.
     build: Arc<str>,
     state: Mutex<State>,
-    outcomes: [AtomicU64; 6],
+    outcomes: [AtomicU64; OUTCOMES],
 }
 
 impl Member {
@@ -114,7 +121,7 @@ impl Member {
     }
 
     fn count(&self, outcome: Outcome) -> &AtomicU64 {
-        let [done, left, failed, gone, busy, nonsense] = &self.outcomes;
+        let [done, left, failed, gone, busy, nonsense, damaged] = &self.outcomes;
         match outcome {
             Outcome::Done => done,
             Outcome::Left => left,
@@ -122,6 +129,7 @@ impl Member {
             Outcome::Gone => gone,
             Outcome::Busy => busy,
             Outcome::Nonsense => nonsense,
+            Outcome::Damaged => damaged,
         }
     }
 

@@ -48,6 +48,7 @@ fn outcome(failure: &WorkerFailure) -> Outcome {
         WorkerFailure::Gone(_) => Outcome::Gone,
         WorkerFailure::Busy(_) => Outcome::Busy,
         WorkerFailure::Nonsense(_) => Outcome::Nonsense,
+        WorkerFailure::Damaged(_) => Outcome::Damaged,
         WorkerFailure::Statement(_) => Outcome::Failed,
     }
 }

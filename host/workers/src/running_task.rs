@@ -34,6 +34,8 @@ pub(crate) struct RunningTask {
     /// What was sent of partitions and not taken.
     queues: Mutex<Vec<WeakQueue>>,
     cost: OperatorCost,
+    /// Whether its segments are objects.
+    reads_objects: bool,
     sent: Arc<SentCounts>,
     state: Arc<TaskState>,
     /// Its place among the tasks of the worker, until the last of its rows is gone.
@@ -41,7 +43,12 @@ pub(crate) struct RunningTask {
 }
 
 impl RunningTask {
-    pub(crate) fn new(run: OperatorRun, stop: Stop, sent: Arc<SentCounts>, place: OwnedSemaphorePermit) -> Arc<Self> {
+    pub(crate) fn new(
+        (run, stop): (OperatorRun, Stop),
+        reads_objects: bool,
+        sent: Arc<SentCounts>,
+        place: OwnedSemaphorePermit,
+    ) -> Arc<Self> {
         let OperatorRun { partitions, cost, memory } = run;
         Arc::new(Self {
             id: Uuid::new_v4(),
@@ -50,6 +57,7 @@ impl RunningTask {
             rows: Mutex::new(partitions.into_iter().map(Some).collect()),
             queues: Mutex::default(),
             cost,
+            reads_objects,
             sent,
             state: Arc::new(TaskState { memory, ended: watch::Sender::new(None) }),
             _place: place,
@@ -122,10 +130,10 @@ impl RunningTask {
     /// Sends rows; whether all of them were taken. What the operators hold is gone when it returns.
     async fn send_rows(&self, mut rows: OperatorRows, to: &mpsc::Sender<Part>) -> Result<bool, WorkerFailure> {
         while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(of_run)?;
+            let batch = batch.map_err(|failure| of_run(failure, self.reads_objects))?;
             for piece in BatchBytes::pieces(&batch) {
                 let piece = BatchBytes::of(&piece).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
-                let held = self.state.held(piece.len()).map_err(of_run)?;
+                let held = self.state.held(piece.len()).map_err(|failure| of_run(failure, self.reads_objects))?;
                 self.sent.rows.fetch_add(number(piece.rows), Ordering::Relaxed);
                 self.sent.bytes.fetch_add(number(piece.len()), Ordering::Relaxed);
                 if to.send(Part::Rows { head: frames::rows_head(&piece), body: piece.body, held }).await.is_err() {

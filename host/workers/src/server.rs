@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::connection::{Serves, serve_connection};
+use crate::connection::{Refused, Serves, serve_connection};
 use crate::transport::Accept;
 use crate::worker::Worker;
 
@@ -119,9 +119,13 @@ async fn accept_all(
         };
         let (worker, accept) = (Arc::clone(&worker), Arc::clone(&accept));
         connections.spawn(async move {
-            let served = serve_connection((stream, peer), accept.as_ref().as_ref(), worker, serves, silent);
+            let served =
+                serve_connection((stream, peer), accept.as_ref().as_ref(), Arc::clone(&worker), serves, silent);
             if let Err(error) = served.await {
-                tracing::debug!(%error, %peer, "a connection ended early");
+                match error.is::<Refused>() {
+                    true => worker.handshake_refused(peer, &*error),
+                    false => tracing::debug!(%error, %peer, "a connection ended early"),
+                }
             }
             drop(place);
         });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use tidegate_cluster::WorkerFailure;
+use tidegate_cluster::{DamagedCopy, WorkerFailure};
 use tidegate_functions::wording::{out_of_memory, timed_out};
 use tidegate_model::{Code, Failure};
 use tokio::sync::watch;
@@ -29,12 +29,12 @@ impl Ended {
     }
 }
 
-/// The failure of operators on a worker. What a worker cannot read, another one may.
-pub(crate) fn of_run(failure: Failure) -> WorkerFailure {
+/// The failure of operators on a worker, which reads objects that others read, too, or a folder. What a worker cannot read, another
+/// one may.
+pub(crate) fn of_run(failure: Failure, reads_objects: bool) -> WorkerFailure {
     match failure.code {
-        Code::DataUnavailable | Code::DataDamaged => {
-            WorkerFailure::Gone(format!("it cannot read its segments: {}", failure.message))
-        }
+        Code::DataUnavailable => WorkerFailure::Gone(format!("it cannot read its segments: {}", failure.message)),
+        Code::DataDamaged => WorkerFailure::Damaged(Box::new(DamagedCopy { failure, is_shared: reads_objects })),
         _ => WorkerFailure::of_run(failure),
     }
 }

@@ -1,9 +1,11 @@
 //! A worker: an engine that runs tasks, within bounds of its own, on threads of its own.
 
 use std::collections::HashMap;
+use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
@@ -24,6 +26,9 @@ use crate::task_state::{Ended, of_run};
 
 /// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
 const STACK: usize = 64 << 20;
+
+/// How often the log tells of a refused connection at most.
+const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The bounds of a worker.
 #[derive(Debug, Clone)]
@@ -48,6 +53,8 @@ pub(crate) struct WorkerCounts {
     pub(crate) refused: AtomicU64,
     /// Statements that failed before their first row.
     pub(crate) failed: AtomicU64,
+    /// Connections whose other end may not connect.
+    pub(crate) handshakes: AtomicU64,
 }
 
 /// A worker.
@@ -66,6 +73,8 @@ pub struct Worker {
     tasks: Mutex<HashMap<Uuid, Arc<RunningTask>>>,
     draining: AtomicBool,
     pub(crate) counts: WorkerCounts,
+    /// When the log last told of a refused connection.
+    warned: Mutex<Option<Instant>>,
     pub(crate) sent: Arc<SentCounts>,
 }
 
@@ -95,6 +104,7 @@ impl Worker {
             tasks: Mutex::default(),
             draining: AtomicBool::new(false),
             counts: WorkerCounts::default(),
+            warned: Mutex::default(),
             sent: Arc::default(),
         }))
     }
@@ -107,6 +117,17 @@ impl Worker {
     /// Tasks that run now: each counts until the last of what it held is gone.
     pub fn tasks(&self) -> usize {
         self.max_tasks.saturating_sub(self.places.available_permits())
+    }
+
+    /// Counts a connection whose other end may not connect. The log tells of one in ten seconds: whoever can reach the port can
+    /// have them written.
+    pub(crate) fn handshake_refused(&self, peer: SocketAddr, why: &(dyn Error + Send + Sync)) {
+        let refused = self.counts.handshakes.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|last| last.elapsed() >= WARN_INTERVAL) {
+            *warned = Some(Instant::now());
+            tracing::warn!(%peer, %why, refused, "a connection is refused");
+        }
     }
 
     /// What reading from an object store took.
@@ -157,7 +178,7 @@ impl Worker {
             Ok(_) => &self.counts.started,
             Err(WorkerFailure::Busy(_)) => &self.counts.busy,
             Err(WorkerFailure::Gone(_) | WorkerFailure::Nonsense(_)) => &self.counts.refused,
-            Err(WorkerFailure::Statement(_)) => &self.counts.failed,
+            Err(WorkerFailure::Statement(_) | WorkerFailure::Damaged(_)) => &self.counts.failed,
         };
         count.fetch_add(1, Ordering::Relaxed);
         started
@@ -186,10 +207,12 @@ impl Worker {
         };
         let worker = Arc::clone(self);
         let started = self.compute(async move {
+            let reads_objects = worker.segments.reads_objects();
             let memory: Arc<dyn MemoryPool> = worker.runner.memory_of(&bounds);
-            let held = worker.segments.hold_within(names, &memory).await.map_err(not_held)?;
+            let held =
+                worker.segments.hold_within(names, &memory).await.map_err(|error| not_held(error, reads_objects))?;
             let run = worker.runner.run(&plan, &held, &bounds).map_err(|failure| match failure {
-                WorkerFailure::Statement(failure) => of_run(failure),
+                WorkerFailure::Statement(failure) => of_run(failure, reads_objects),
                 other => other,
             });
             drop((body, plan, room));
@@ -197,7 +220,7 @@ impl Worker {
             if u32::try_from(run.partitions.len()) != Ok(message.partitions) {
                 return Err(WorkerFailure::Nonsense("the plan has another number of partitions".to_owned()));
             }
-            Ok(RunningTask::new(run, stop, Arc::clone(&worker.sent), place))
+            Ok(RunningTask::new((run, stop), reads_objects, Arc::clone(&worker.sent), place))
         })?;
         let mut started = AbortOnDropHandle::new(started);
         let task = (&mut started).await.unwrap_or_else(|error| {
@@ -232,11 +255,12 @@ impl Worker {
 }
 
 /// Why the segments of a task are not held.
-fn not_held(error: SegmentError) -> WorkerFailure {
-    of_run(match &error {
+fn not_held(error: SegmentError, reads_objects: bool) -> WorkerFailure {
+    let failure = match &error {
         SegmentError::NoMemory { reason, .. } => out_of_memory(reason),
         _ => error.failure(),
-    })
+    };
+    of_run(failure, reads_objects)
 }
 
 impl Drop for Worker {

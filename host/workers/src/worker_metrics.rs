@@ -48,6 +48,10 @@ pub(crate) fn page(worker: &Worker) -> String {
         starts.get_or_create(&OutcomeLabels { outcome }).inc_by(count.load(Ordering::Relaxed));
     }
     registry.register("tidegate_worker_tasks_asked", "Tasks that came, by what became of their start", starts);
+    let handshakes: Counter = Counter::default();
+    handshakes.inc_by(worker.counts.handshakes.load(Ordering::Relaxed));
+    let help = "Connections whose other end may not connect: without a certificate, or with one of others";
+    registry.register("tidegate_worker_connections_refused", help, handshakes);
     let (rows, bytes): (Counter, Counter) = Default::default();
     rows.inc_by(worker.sent.rows.load(Ordering::Relaxed));
     bytes.inc_by(worker.sent.bytes.load(Ordering::Relaxed));
@@ -69,6 +73,11 @@ pub(crate) fn page(worker: &Worker) -> String {
         ("tidegate_worker_store_fetched_bytes", "Bytes that came from the object store", stats.fetched_bytes),
         ("tidegate_worker_cache_hits", "Blocks that were read from the cache on disk", stats.hits),
         ("tidegate_worker_cache_misses", "Blocks that were fetched, because they were not there", stats.misses),
+        (
+            "tidegate_worker_store_damaged",
+            "Times that an object was found damaged or missing, and a part of a statement ended because of it",
+            stats.damaged,
+        ),
         (
             "tidegate_worker_cache_damaged",
             "Segments whose blocks were thrown away, because a checksum was wrong",

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, iso, lasting_port, now, query_string};
+use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, iso, lasting_port, now, query_string};
 
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
@@ -217,8 +217,33 @@ fn a_server_with_workers_answers_as_one_without() {
     let (got, expected) = (cluster.server.sql(wrong), alone.sql(wrong));
     assert_eq!((got.status, &got.body["error"]["code"]), (expected.status, &expected.body["error"]["code"]));
     assert_eq!(got.status, 400, "{}", got.body);
-    assert_eq!((cluster.tasks("gone"), cluster.tasks("busy"), cluster.tasks("nonsense")), (0.0, 0.0, 0.0));
+    for fault in ["gone", "busy", "nonsense", "damaged"] {
+        assert_eq!(cluster.tasks(fault), 0.0, "{fault}");
+    }
     cluster.idle(LONG);
+}
+
+/// Where workers are is for who runs the server: others learn how many are used.
+#[test]
+fn addresses_of_workers_are_told_to_private_tokens_only() {
+    let cluster = Cluster::start(2, &[]);
+    cluster.fill();
+    assert_eq!(cluster.server.sql("select count(*) as c from edge_logs").status, 200);
+    for token in [None, Some(PUBLIC), Some(PRIVATE)] {
+        let headers: Vec<_> = token.iter().map(|token| ("x-api-key", *token)).collect();
+        let ready = cluster.server.call("GET", "/ready", &headers, b"").body;
+        assert_eq!(ready["workers"].as_array().unwrap().len(), 2);
+        assert!(ready["workers"].as_array().unwrap().iter().all(|worker| worker["used"] == true), "{ready}");
+        let page = cluster.server.fetch("GET", "/metrics", &headers, b"");
+        let page = String::from_utf8_lossy(&page.body).into_owned();
+        assert!(page.contains("tidegate_cluster_workers 2") && page.ends_with("# EOF\n"), "{page}");
+        let is_private = token == Some(PRIVATE);
+        assert_eq!(page.contains("tidegate_cluster_worker_usable 2"), !is_private, "{page}");
+        for worker in &cluster.workers {
+            assert_eq!(page.contains(worker.address()), is_private, "{page}");
+            assert_eq!(ready.to_string().contains(worker.address()), is_private, "{ready}");
+        }
+    }
 }
 
 #[test]
@@ -300,7 +325,9 @@ fn a_worker_over_another_folder_makes_no_answer_wrong() {
     for (sql, expected) in STATEMENTS.iter().zip(&expected) {
         assert_eq!(result(&cluster.server.sql(sql)), *expected, "{sql}");
     }
-    assert!(cluster.tasks("gone") > 0.0, "{}", cluster.server.text("/metrics"));
+    // It is asked again and again: the folders of other workers may be the right ones.
+    let damaged = cluster.tasks("damaged");
+    assert!(damaged > 1.0, "{}", cluster.server.text("/metrics"));
     cluster.idle(LONG);
 }
 
@@ -376,7 +403,7 @@ fn a_worker_that_is_told_to_end_says_so_and_ends() {
     signal(&leaving, "-TERM");
     let began = Instant::now();
     loop {
-        let ready = cluster.server.call("GET", "/ready", &[], b"");
+        let ready = cluster.server.manage("GET", "/ready", &Value::Null);
         let view = ready.body["workers"].as_array().unwrap().iter().find(|view| view["name"] == leaving.address());
         let reason = view.unwrap()["reason"].as_str().unwrap_or_default().to_owned();
         if reason.contains("shutting down") || reason.contains("connection") || reason.contains("reached") {

@@ -256,7 +256,7 @@ fn the_corpus_has_the_same_answers_on_workers() {
         assert!(on_workers * 2 > cases.len(), "only {on_workers} of {} ran on workers", cases.len());
         // They ran there, and none of them was given to another machine.
         let page = server.text("/metrics");
-        for fault in ["gone", "busy", "nonsense"] {
+        for fault in ["gone", "busy", "nonsense", "damaged"] {
             let mark = format!("outcome=\"{fault}\"}}");
             let counts: Vec<&str> = page.lines().filter(|line| line.contains(&mark)).collect();
             assert!(counts.iter().all(|line| line.ends_with(" 0")), "{counts:?}");

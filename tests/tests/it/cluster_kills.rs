@@ -207,7 +207,7 @@ impl Stage {
             let mark = format!("outcome=\"{outcome}\"}} ");
             lines.iter().filter_map(|line| line.split(&mark).nth(1)?.parse::<f64>().ok()).sum()
         };
-        ["done", "left", "failed", "gone", "busy", "nonsense"]
+        ["done", "left", "failed", "gone", "busy", "nonsense", "damaged"]
             .into_iter()
             .map(|outcome| (outcome, of(outcome)))
             .collect()

@@ -131,11 +131,83 @@ fn what_one_worker_cannot_read_is_read_by_another() {
     // Each of its tasks went once.
     assert!(moves > 0 && moves < tasks, "{tasks} tasks, {moves} moves");
     assert_eq!(workers[0].metric("tidegate_worker_store_failed_requests_total"), 0.0);
-    let gone = server.text("/metrics");
+    let gone = server.private_metrics();
     let gone = gone.lines().filter(|line| line.contains("outcome=\"gone\"") && !line.ends_with(" 0"));
     assert!(gone.map(|line| line.contains(workers[1].address())).eq([true]), "{}", server.text("/metrics"));
     // Not every statement waited for it.
     assert!(workers[1].metric("tidegate_worker_store_refused_requests_total") > 0.0);
+}
+
+/// What is damaged is damaged for all workers: it is named, counted, not held against them, and read from the server's own folder.
+#[test]
+fn a_damaged_copy_is_named_and_the_good_one_read() {
+    let stage = Stage::start();
+    for is_missing in [false, true] {
+        let objects = stage.store();
+        let (name, mut bytes) = {
+            let all = objects.objects();
+            let (name, bytes) = all.iter().next().unwrap();
+            (name.clone(), bytes.to_vec())
+        };
+        bytes[100] ^= 1;
+        if is_missing {
+            objects.remove(&name)
+        } else {
+            objects.put(&name, bytes)
+        }
+        let workers: Vec<_> = (0..2).map(|_| cold_worker(&stage.folder, &objects, "10 s")).collect();
+        let server = serve(&stage.folder, &workers, &[]);
+        // One part meets it, and goes to the server at once. If some of its rows were used already, the statement says what is
+        // damaged and that it may be asked again.
+        for (sql, expected) in STATEMENTS.iter().zip(&stage.expected) {
+            let first = server.sql(sql);
+            if first.status != 200 {
+                first.refused(503, "data_unavailable", &["damaged copies", "segments/", "try again"]);
+                continue;
+            }
+            assert_eq!(result(&first), *expected, "{sql}");
+        }
+        // From then on no worker is asked for that part.
+        let (tasks, moves) = stage.ask(&server);
+        assert!(tasks >= 3 && moves == 0, "{tasks} tasks, {moves} moves");
+        let page = server.text("/metrics");
+        assert!(page.contains("tidegate_cluster_tasks_total{outcome=\"damaged\"} 1"), "{page}");
+        assert!(page.contains("tidegate_cluster_tasks_total{outcome=\"gone\"} 0"), "{page}");
+        assert_eq!(sum(&workers, "tidegate_worker_store_damaged_total"), 1.0);
+        // By the name that it has in the store, there and here.
+        let short = name.strip_prefix("logs/").unwrap();
+        assert!(workers.iter().any(|worker| worker.log().contains(short)), "{}", workers[0].log());
+        assert!(server.log().contains(short), "{}", server.log());
+        server.kill_now();
+    }
+}
+
+/// Nobody has a good one: the answer says what is damaged, and not that a worker is gone.
+#[test]
+fn what_is_damaged_everywhere_is_told_as_damaged() {
+    let stage = Stage::start();
+    let objects = stage.store();
+    for (name, mut bytes) in objects.objects().iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())) {
+        bytes[100] ^= 1;
+        std::fs::write(stage.folder.path().join("data").join(name.strip_prefix("logs/").unwrap()), &bytes).unwrap();
+        objects.put(&name, bytes);
+    }
+    let workers: Vec<_> = (0..2).map(|_| cold_worker(&stage.folder, &objects, "10 s")).collect();
+    let server = serve(&stage.folder, &workers, &[]);
+    for sql in STATEMENTS {
+        let began = Instant::now();
+        loop {
+            // Of each segment, a worker says it once.
+            let answer = server.sql(sql);
+            if answer.status != 503 {
+                answer.refused(500, "data_damaged", &["segment", "tidegate verify"]);
+                break;
+            }
+            answer.refused(503, "data_unavailable", &["damaged copies", "try again"]);
+            assert!(began.elapsed() < LONG, "{}", answer.body);
+        }
+    }
+    assert!(server.text("/metrics").contains("tidegate_cluster_tasks_total{outcome=\"gone\"} 0"));
 }
 
 /// What fits into the memory of a statement without workers does so with them, though a block does not.

@@ -97,7 +97,7 @@ fn server(data: &Path, files: &Files, workers: &[&Server], log: &str) -> Server 
 fn wait(server: &Server, word: Option<&str>) {
     let began = Instant::now();
     loop {
-        let ready = server.call("GET", "/ready", &[], b"");
+        let ready = server.manage("GET", "/ready", &Value::Null);
         let worker = &ready.body["workers"][0];
         let reason = worker["reason"].as_str().unwrap_or_default();
         match word {
@@ -169,6 +169,14 @@ fn a_worker_does_nothing_for_who_has_no_certificate() {
     // Without TLS.
     let answer = worker.exchange(&[b"GET /v1/worker HTTP/1.1\r\nhost: worker\r\n\r\n"]);
     assert!(!answer.contains("200 OK"), "{answer}");
+    // Each is counted, and the log tells of the first with its reason.
+    assert!(
+        worker.log().contains("a connection is refused") && worker.log().contains("127.0.0.1:"),
+        "{}",
+        worker.log()
+    );
+    let refused = ["no certificate", "certificates presented"].iter().any(|words| worker.log().contains(words));
+    assert!(refused || worker.log().contains("PeerSentNoCertificates"), "{}", worker.log());
     // Probes have an address of their own, at which there is nothing else.
     let log = worker.log();
     let probes = log.split("probes_at=Some(").nth(1).unwrap().split(')').next().unwrap();
@@ -180,6 +188,7 @@ fn a_worker_does_nothing_for_who_has_no_certificate() {
         answer
     };
     assert!(ask("/ready").starts_with("HTTP/1.1 200") && ask("/metrics").contains("tidegate_worker_tasks 0"));
+    assert!(ask("/metrics").contains("tidegate_worker_connections_refused_total 3"), "{}", ask("/metrics"));
     assert!(ask("/v1/worker").starts_with("HTTP/1.1 404") && ask("/v1/tasks").starts_with("HTTP/1.1 404"));
 }
 

@@ -202,3 +202,42 @@ fn a_dataset_of_axiom_is_a_source() {
     let b = json!({"event_message": format!("{{\"_time\":{TIME},\"x\":1}}"), "timestamp": TIME, "level": null, "x": 1});
     assert_eq!(found, [a.clone(), a, b.clone(), b]);
 }
+
+/// What Better Stack's libraries send: MessagePack with moments, to the address itself.
+#[test]
+fn records_for_better_stack_are_read_by_field() {
+    let server = Server::start_set(&[("TIDEGATE_DOORS_LOGTAIL_SOURCE", SOURCE)]);
+    let bearer = format!("Bearer {PUBLIC}");
+    let packed = [("authorization", bearer.as_str()), ("content-type", "application/msgpack")];
+    // [{"dt": 2025-11-20T10:15:02Z, "message": "a", "level": "info", "n": 1.5}, 7, {"message": "b"}]
+    let body = b"\x93\x84\xa2dt\xd6\xff\x69\x1e\xea\x26\xa7message\xa1a\xa5level\xa4info\xa1n\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00\
+        \x07\x81\xa7message\xa1b";
+    let answer = server.call("POST", "/", &packed, body);
+    assert_eq!((answer.status, &answer.body["accepted"], &answer.body["rejected"]), (202, &json!(2), &json!(1)));
+    assert!(answer.body["errors"][0]["message"].as_str().unwrap().contains("object"), "{}", answer.body);
+    let gzipped = [&packed[..], &[("content-encoding", "gzip")]].concat();
+    assert_eq!(server.call("POST", "/", &gzipped, &gzip(b"\x81\xa7message\xa1c")).status, 202);
+    let json = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    assert_eq!(
+        server.call("POST", &format!("/?source_name={SOURCE}"), &json, br#"{"dt": 1763633702, "message": "d"}"#).status,
+        202
+    );
+    // What breaks off is refused as a whole.
+    server.call("POST", "/", &packed, &body[..body.len() - 1]).refused(400, "invalid_body", &["MessagePack"]);
+    let found = rows(&server, "event_message, m.level as level, m.n as n");
+    let row = |message: &str, level: Value, n: Value| json!({"event_message": message, "level": level, "n": n});
+    let none = || Value::Null;
+    assert_eq!(
+        found,
+        [
+            row("a", json!("info"), json!(1.5)),
+            row("b", none(), none()),
+            row("c", none(), none()),
+            row("d", none(), none())
+        ]
+    );
+    let times: Vec<Value> =
+        rows(&server, "event_message, timestamp").iter().map(|row| row["timestamp"].clone()).collect();
+    let second = TIME / 1_000_000 * 1_000_000;
+    assert_eq!((&times[0], &times[3]), (&json!(second), &json!(second)));
+}

@@ -37,6 +37,7 @@ mod demo;
 mod doors;
 mod doors_bulk;
 mod doors_fluent_bit;
+mod doors_journal;
 mod doors_loki;
 mod doors_senders;
 mod errors;

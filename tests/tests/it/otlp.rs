@@ -212,10 +212,14 @@ fn a_small_body_does_not_become_a_large_one() {
 #[test]
 fn spans_and_metrics_are_told_that_only_logs_are_stored() {
     let server = Server::start();
-    for path in ["/v1/traces", "/v1/metrics"] {
+    let spans = r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a"}, {"name": "b"}]}]}]}"#;
+    let points = r#"{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"gauge": {"dataPoints": [{}, {}]}}]}]}]}"#;
+    for (path, sent, rejected) in
+        [("/v1/traces", spans, "rejectedSpans"), ("/v1/metrics", points, "rejectedDataPoints")]
+    {
         let json = ("content-type", "application/json");
-        let told = server.call("POST", path, &[json, ("x-api-key", PUBLIC)], b"{\"resourceSpans\": []}");
-        assert_eq!(told.status, 200, "{}", told.body);
+        let told = server.call("POST", path, &[json, ("x-api-key", PUBLIC)], sent.as_bytes());
+        assert_eq!((told.status, &told.body["partialSuccess"][rejected]), (200, &json!("2")), "{}", told.body);
         let message = told.body["partialSuccess"]["errorMessage"].as_str().unwrap();
         assert!(message.contains("only logs") && message.contains("OTEL_TRACES_EXPORTER=none"), "{message}");
         let headers = [("content-type", "application/x-protobuf"), ("authorization", &format!("Bearer {PUBLIC}"))];

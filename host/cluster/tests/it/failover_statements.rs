@@ -11,7 +11,7 @@ use cluster::{ROWS, Rows};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value as Json;
 use tidegate_cluster::{
-    CutCarrier, CutOptions, Failover, LocalWorkers, Task, TaskBounds, TaskRun, WorkerFailure, Workers,
+    CutCarrier, CutOptions, DamagedCopy, Failover, LocalWorkers, Task, TaskBounds, TaskRun, WorkerFailure, Workers,
 };
 use tidegate_functions::context::StatementMemory;
 use tidegate_model::{Code, Failure};
@@ -30,6 +30,8 @@ enum Fault {
     Hangs,
     /// They fail after the first batch of each partition.
     BreaksOff,
+    /// The same, because a segment is damaged.
+    BreaksOffDamaged,
 }
 
 #[derive(Debug)]
@@ -64,6 +66,13 @@ impl Workers for Faulty {
                     .boxed()
             }
             Fault::BreaksOff => rows.take(1).chain(futures::stream::iter([Err(gone())])).boxed(),
+            Fault::BreaksOffDamaged => {
+                let segments = task.plan.segments.iter().map(|(_, segment)| segment.id.to_string());
+                let failure =
+                    Failure::new(Code::DataDamaged, "a copy is damaged").about(&*segments.take(1).collect::<String>());
+                let copy = Box::new(DamagedCopy { failure, is_shared: true });
+                rows.take(1).chain(futures::stream::iter([Err(WorkerFailure::Damaged(copy))])).boxed()
+            }
             Fault::None | Fault::Gone => rows,
         });
         run.partitions = partitions.collect();
@@ -163,6 +172,32 @@ async fn after_its_first_rows_a_task_that_breaks_off_ends_the_statement() {
     test.with(Fault::BreaksOff);
     let failure = test.count(SORTED, 1 << 29).await.unwrap_err();
     assert_eq!((failure.code, failure.code.status()), (Code::DataUnavailable, 503), "{failure}");
+    test.idle().await;
+}
+
+/// The copy is not to blame on the worker, and the next statement does not ask any for it.
+#[tokio::test]
+async fn after_its_first_rows_a_task_that_meets_damage_says_so_once() {
+    let test = Test::new().await;
+    test.with(Fault::BreaksOffDamaged);
+    let mut failed = 0;
+    loop {
+        test.faulty.tasks.store(0, Ordering::Relaxed);
+        match test.count(SORTED, 1 << 29).await {
+            Ok(rows) => {
+                assert_eq!((rows, test.faulty.tasks.load(Ordering::Relaxed)), (ROWS, 0));
+                break;
+            }
+            Err(failure) => {
+                assert_eq!((failure.code, failure.retry_after), (Code::DataUnavailable, Some(1)), "{failure}");
+                assert!(failure.message.starts_with("a copy is damaged"), "{failure}");
+            }
+        }
+        failed += 1;
+        // Each failure tells of the copy that one task met, of three at most.
+        assert!(failed <= 3, "what is damaged is asked for again");
+    }
+    assert!(failed > 0);
     test.idle().await;
 }
 

@@ -132,7 +132,7 @@ pub(super) async fn drain(body: &mut Body) {
 }
 
 /// The data of a body, in chunks as they arrive. Frames without data (trailers) are skipped.
-fn chunks(body: &mut Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
+pub(super) fn chunks(body: &mut Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
     stream::poll_fn(move |cx| {
         loop {
             match ready!(Pin::new(&mut *body).poll_frame(cx)) {
@@ -148,7 +148,7 @@ fn chunks(body: &mut Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unp
     })
 }
 
-fn encoding(headers: &HeaderMap, undeclared: Encoding) -> Result<Encoding, Failure> {
+pub(super) fn encoding(headers: &HeaderMap, undeclared: Encoding) -> Result<Encoding, Failure> {
     let mut named = headers.get_all(header::CONTENT_ENCODING).iter();
     let (Some(value), None) = (named.next(), named.next()) else {
         return match headers.contains_key(header::CONTENT_ENCODING) {
@@ -172,7 +172,7 @@ fn unknown_encoding(name: &str) -> Failure {
     Failure::new(Code::UnsupportedMediaType, message).about("content-encoding")
 }
 
-fn decoder<'a>(
+pub(super) fn decoder<'a>(
     encoding: Encoding,
     sent: impl tokio::io::AsyncBufRead + Send + Unpin + 'a,
 ) -> Pin<Box<dyn AsyncRead + Send + 'a>> {
@@ -232,7 +232,7 @@ fn too_large(limit: usize) -> Failure {
     Failure::new(Code::TooLarge, message)
 }
 
-fn unreadable(error: &io::Error, encoding: Encoding, limit: usize) -> Failure {
+pub(super) fn unreadable(error: &io::Error, encoding: Encoding, limit: usize) -> Failure {
     if error.kind() == io::ErrorKind::FileTooLarge {
         return too_large(limit);
     }

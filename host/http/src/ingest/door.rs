@@ -16,6 +16,7 @@ use tidegate_service::door_options::DoorOptions;
 use super::batch::Outcome;
 use super::body::Encoding;
 use super::body_memory::BodyReservation;
+use super::body_parts::Cutter;
 use super::credentials::KeyPlace;
 use super::events::{Events, Item};
 use super::intake::SOURCE_PARAMETERS;
@@ -83,6 +84,18 @@ pub(crate) trait Door: Debug + Send + Sync {
     /// [`Code::UnsupportedMediaType`] for a form of the body that the protocol does not have.
     fn check(&self, _head: &Parts) -> Result<Encoding, Failure> {
         Ok(Encoding::Identity)
+    }
+
+    /// What finds the ends of events in a body that may be of any length. Then its parts are read and stored one by one, and only
+    /// the last one's [`Delivered`] is told: a sender that is refused begins from the front, and each event has a name.
+    fn cutter(&self) -> Option<Box<dyn Cutter>> {
+        None
+    }
+
+    /// Whether a request succeeds though all of its events are refused: its sender would send them again for ever, and nothing
+    /// behind them.
+    fn passes_over_refused(&self) -> bool {
+        false
     }
 
     /// Whether reading the body may take long though the body is short.

@@ -18,12 +18,14 @@ const LONGEST: usize = 16 << 20;
 /// The most bytes of an event.
 const LONGEST_EVENT: usize = 64 << 10;
 /// The media types that any of the doors reads.
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 9] = [
     "application/grpc",
     "application/json",
     "application/x-ndjson",
     "application/x-protobuf",
     "application/logplex-1",
+    "application/msgpack",
+    "application/vnd.fdo.journal",
     "text/plain",
     "snappy",
 ];

@@ -40,6 +40,8 @@ pub(super) struct Events {
     /// How many bytes came out of a body of which the reader decompressed a part.
     pub(super) unpacked: Option<usize>,
     pub(super) finder: Option<Finder>,
+    /// Whose events these are; nobody's in a dry run.
+    pub(super) access: Option<Arc<Access>>,
 }
 
 /// Finds the sources that events name.
@@ -94,6 +96,7 @@ impl Events {
             longest_body,
             unpacked: None,
             finder,
+            access: None,
         }
     }
 
@@ -154,7 +157,7 @@ impl Events {
         reservation.hold(body)?;
         let own = batch(&finder.service, &finder.access, Some(&source), body, reservation);
         let finder = self.finder.map(|finder| Finder { expected: Some(source), known: Vec::new(), ..finder });
-        Ok((Self::new(own, self.longest_body, finder), true))
+        Ok((Self { access: self.access, ..Self::new(own, self.longest_body, finder) }, true))
     }
 
     /// The batch of a source, by its number.
@@ -176,7 +179,7 @@ impl Events {
 
     /// The name under which an event with this id in this index is stored only once. None for a dry run.
     pub(super) fn name_of(&self, index: &str, id: &str) -> Option<Name> {
-        let access = &self.finder.as_ref()?.access;
+        let access = self.access.as_ref()?;
         Some(Name::of_event(index, id, (&access.identity, &access.audience())))
     }
 

@@ -18,6 +18,7 @@
 mod batch;
 mod body;
 mod body_memory;
+mod body_parts;
 mod credentials;
 mod door;
 mod doors;
@@ -35,6 +36,7 @@ mod otlp_grpc;
 mod otlp_json;
 mod otlp_protobuf;
 mod otlp_record;
+mod otlp_signal;
 mod receive;
 mod routes;
 mod syslog;

@@ -3,10 +3,7 @@
 //! An exporter understands only its own protocol, so responses and errors have the types of that protocol:
 //! `ExportLogsServiceResponse` and `google.rpc.Status`, in the encoding of the request.
 
-use std::sync::Arc;
-
 use axum::body::Body;
-use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -21,18 +18,14 @@ use tidegate_service::failures::document;
 use super::batch::Outcome;
 use super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
 use super::events::Events;
-use super::intake::access_of;
 use super::logged::remarks;
 use super::{body, otlp_json, otlp_protobuf};
-use crate::app::App;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
-/// How many refused records the response describes. All of them are counted.
-
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Encoding {
+pub(super) enum Encoding {
     Protobuf,
     Json,
 }
@@ -44,23 +37,6 @@ struct Status {
     code: i32,
     #[prost(string, tag = "2")]
     message: String,
-}
-
-/// `POST /v1/traces` and `/v1/metrics`: what an SDK sends, too, to the one address that it is given for all signals. Nothing of it
-/// is stored, and the answer says so in the words of the protocol: an error would be logged with every export, as if the
-/// server were down.
-pub(super) async fn other_signal(State(app): State<Arc<App>>, request: Request) -> Response {
-    let (head, _) = request.into_parts();
-    let encoding = encoding(&head).unwrap_or(Encoding::Json);
-    if let Err(failure) = access_of(&app.service, &head.headers, None, &[]) {
-        return refusal(encoding, failure);
-    }
-    let error_message = "only logs are stored here, and nothing of this; send it elsewhere with \
-                         OTEL_EXPORTER_OTLP_TRACES_ENDPOINT and OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, or not at all with \
-                         OTEL_TRACES_EXPORTER=none and OTEL_METRICS_EXPORTER=none"
-        .to_owned();
-    // The answers of all signals have the same fields. How many there were is not known, since nothing is read.
-    told(encoding, Some(ExportLogsPartialSuccess { rejected_log_records: 0, error_message }))
 }
 
 /// Logs of OpenTelemetry.
@@ -112,7 +88,7 @@ impl Door for Otlp {
     }
 }
 
-fn encoding(head: &Parts) -> Option<Encoding> {
+pub(super) fn encoding(head: &Parts) -> Option<Encoding> {
     match content_type(head).as_str() {
         "application/x-protobuf" | "application/protobuf" => Some(Encoding::Protobuf),
         "application/json" => Some(Encoding::Json),
@@ -133,10 +109,11 @@ pub(super) fn partial_success(outcome: &Outcome) -> Option<ExportLogsPartialSucc
 /// The response to an export that was accepted, wholly or in part. Refused records would be refused again, so the
 /// status is success, and the body says how many were refused.
 fn success(encoding: Encoding, outcome: &Outcome) -> Response {
-    told(encoding, partial_success(outcome))
+    told(encoding, partial_success(outcome), "rejectedLogRecords")
 }
 
-fn told(encoding: Encoding, partial: Option<ExportLogsPartialSuccess>) -> Response {
+/// The answer of an export. Those of all signals have the same fields, but for the `rejected` one's name in JSON.
+pub(super) fn told(encoding: Encoding, partial: Option<ExportLogsPartialSuccess>, rejected: &str) -> Response {
     match encoding {
         Encoding::Protobuf => {
             let answer = ExportLogsServiceResponse { partial_success: partial };
@@ -146,14 +123,14 @@ fn told(encoding: Encoding, partial: Option<ExportLogsPartialSuccess>) -> Respon
             let answer = partial.map_or_else(
                 || json!({}),
                 // This encoding writes 64-bit integers as strings.
-                |partial| json!({"partialSuccess": {"rejectedLogRecords": partial.rejected_log_records.to_string(), "errorMessage": partial.error_message}}),
+                |partial| json!({"partialSuccess": {rejected: partial.rejected_log_records.to_string(), "errorMessage": partial.error_message}}),
             );
             respond(StatusCode::OK, encoding, answer.to_string().into_bytes())
         }
     }
 }
 
-fn refusal(encoding: Encoding, failure: Failure) -> Response {
+pub(super) fn refusal(encoding: Encoding, failure: Failure) -> Response {
     let failure = as_unavailable(failure);
     let mut answer = document(&failure);
     let message = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -9,10 +9,12 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use futures::future::join_all;
 use tidegate_model::{Code, Failure};
+use tidegate_service::tokens::Access;
 
 use super::batch::Outcome;
 use super::body::{self, Received};
-use super::body_memory::BodyReservation;
+use super::body_memory::{BodyMemory, BodyReservation};
+use super::body_parts::BodyParts;
 use super::door::{Delivered, Door, no_source, offer_basic};
 use super::events::{Events, Finder, Item};
 use super::intake::{self, Sender, cut, find_source};
@@ -87,19 +89,58 @@ async fn take(
         default.as_ref().map_err(Failure::clone)?;
     }
     let undeclared = door.check(head)?;
-    let name = Name::of(&head.headers, door.request_name(), (&sender.access.identity, &sender.access.audience()))?;
     let limit = service.options.ingest.max_body;
     let memory = app.bodies.of(sender.access.share());
-    let received = body::read(&memory, &head.headers, body, limit, undeclared).await?;
+    let to = Destination { access: sender.access, named, default, limited, memory: memory.clone() };
+    let Some(cutter) = door.cutter() else {
+        let name = Name::of(&head.headers, door.request_name(), (&to.access.identity, &to.access.audience()))?;
+        let received = body::read(&memory, &head.headers, body, limit, undeclared).await?;
+        return stored(app, door, head, &to, (received, name)).await;
+    };
+    let mut parts = BodyParts::of(&memory, &head.headers, body, cutter, limit)?;
+    let mut delivered = Delivered::default();
+    while let Some(received) = parts.next().await? {
+        delivered = stored(app, door, head, &to, (received, None)).await?;
+    }
+    // They are counted when all others are stored, once, however often they came before.
+    app.metrics.ingested(0, parts.left_out);
+    app.metrics.doors.counted(door.name(), 0, parts.left_out);
+    Ok(delivered)
+}
+
+/// Where the events of a request go, and for whom they are sent.
+struct Destination {
+    access: Arc<Access>,
+    /// The source that the head names.
+    named: Option<String>,
+    /// The source of events that name none.
+    default: Result<String, Failure>,
+    /// Why nothing is taken now.
+    limited: Option<Failure>,
+    memory: BodyMemory,
+}
+
+/// Reads a body, or a part of one, into events, stores and counts them.
+async fn stored(
+    app: &Arc<App>,
+    door: &'static dyn Door,
+    head: &Arc<Parts>,
+    to: &Destination,
+    (received, name): (Received, Option<Name>),
+) -> Result<Delivered, Failure> {
+    let service = &app.service;
+    let store = &service.store;
+    let Destination { access, named, default, limited, memory } = to;
+    let limit = service.options.ingest.max_body;
     let count = received.bytes.len();
     let work = if door.is_long_work(&received.bytes) { count.max(BLOCKING_BYTES) } else { count };
     let expected = named.as_ref().or(default.as_ref().ok());
     let expected = expected.map(String::as_str);
     let Received { bytes, reservation } = received;
-    let batch = intake::batch(service, &sender.access, expected, bytes.len(), reservation);
+    let batch = intake::batch(service, access, expected, bytes.len(), reservation);
     let finder = door.body_names_sources().then(|| Finder {
         service: Arc::clone(service),
-        access: Arc::clone(&sender.access),
+        access: Arc::clone(access),
         memory: memory.clone(),
         expected: expected.map(str::to_owned),
         has_own: named.is_some(),
@@ -108,7 +149,8 @@ async fn take(
         beyond: None,
     });
     let mut events = Events::new(batch, limit, finder);
-    events.limited = limited.map(Arc::new);
+    events.limited = limited.clone().map(Arc::new);
+    events.access = Some(Arc::clone(access));
     let read = {
         let head = Arc::clone(head);
         move || {
@@ -122,12 +164,12 @@ async fn take(
             Ok((key, events.checked()?))
         }
     };
-    let (key, events) = cut(&memory, work, read).await?;
+    let (key, events) = cut(memory, work, read).await?;
     let count = events.unpacked.unwrap_or(count);
     let source = match (named, &events.source) {
-        (Some(source), _) => Ok(source),
-        (None, Some(named)) => find(named),
-        (None, None) => default,
+        (Some(source), _) => Ok(source.clone()),
+        (None, Some(named)) => find_source(store, access, named),
+        (None, None) => default.clone(),
     };
     let own = match source {
         Ok(source) => intake::store(store, &source, events.own, key).await,
@@ -161,7 +203,8 @@ async fn take(
     let mut delivered = Delivered { outcomes, items: events.items, items_memory: events.items_memory };
     if delivered.items.is_empty() {
         let own = delivered.outcomes.drain(..).next().unwrap_or_else(|| Ok(Outcome::default()));
-        delivered.outcomes = vec![Ok(own?.of_any()?)];
+        let own = own?;
+        delivered.outcomes = vec![Ok(if door.passes_over_refused() { own } else { own.of_any()? })];
     }
     Ok(delivered)
 }

@@ -12,8 +12,9 @@ use super::door::Door;
 use super::doors::{DOORS, questions};
 use super::intake::access_of;
 use super::json_door::Logs;
-use super::otlp::{Otlp, other_signal};
+use super::otlp::Otlp;
 use super::otlp_grpc::OtlpGrpc;
+use super::otlp_signal::other_signal;
 use super::receive::receive;
 use crate::app::App;
 

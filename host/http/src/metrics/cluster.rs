@@ -1,57 +1,42 @@
 //! The metrics of workers. The service counts their tasks; this module only shows them.
+//!
+//! The page needs no token, and the address of a worker is nobody's business who has none: only a private token gets each
+//! worker by its address, everybody else their sums. So these metrics are made for each page, and shared by none.
 
-use std::sync::atomic::Ordering;
-
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tidegate_service::Service;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TaskLabels {
-    worker: String,
-    outcome: &'static str,
-}
+/// Labels that may be left out.
+type Labels = Vec<(&'static str, String)>;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WorkerLabels {
-    worker: String,
-}
-
-/// The metrics of workers; empty on a server that has none.
-#[derive(Debug)]
-pub(super) struct ClusterMetrics {
-    tasks: Family<TaskLabels, Counter>,
-    usable: Family<WorkerLabels, Gauge>,
-}
-
-impl ClusterMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let all = Self { tasks: Family::default(), usable: Family::default() };
-        registry.register(
-            "tidegate_cluster_tasks",
-            "Parts of statements that were given to workers, by how they ended",
-            all.tasks.clone(),
-        );
-        registry.register("tidegate_cluster_worker_usable", "Whether a worker is used", all.usable.clone());
-        all
-    }
-
-    pub(super) fn measure(&self, service: &Service) {
-        let Some(workers) = &service.workers else { return };
-        // Workers that are gone for good are not shown any more.
-        self.tasks.clear();
-        self.usable.clear();
-        for view in workers.views() {
-            let worker = view.name.to_string();
-            let usable = WorkerLabels { worker: worker.clone() };
-            self.usable.get_or_create(&usable).set(i64::from(view.unusable.is_none()));
-            for (outcome, count) in view.tasks {
-                let labels = TaskLabels { worker: worker.clone(), outcome: outcome.name() };
-                self.tasks.get_or_create(&labels).inner().store(count, Ordering::Relaxed);
-            }
+/// The metrics of workers; empty on a server that has none. `named` gives each by its address.
+pub(super) fn measured(service: &Service, named: bool) -> Registry {
+    let mut registry = Registry::default();
+    let Some(workers) = &service.workers else { return registry };
+    let (tasks, by_worker): (Family<Labels, Counter>, Family<Labels, Gauge>) = Default::default();
+    let (known, usable): (Gauge, Gauge) = Default::default();
+    for view in workers.views() {
+        known.inc();
+        let is_usable = i64::from(view.unusable.is_none());
+        usable.inc_by(is_usable);
+        let worker: Labels = if named { vec![("worker", view.name.to_string())] } else { Labels::new() };
+        by_worker.get_or_create(&worker).set(is_usable);
+        for (outcome, count) in view.tasks {
+            let labels = [worker.clone(), vec![("outcome", outcome.name().to_owned())]].concat();
+            tasks.get_or_create(&labels).inc_by(count);
         }
     }
+    registry.register("tidegate_cluster_workers", "Workers that are known", known);
+    let help = "Parts of statements that were given to workers, by how they ended";
+    registry.register("tidegate_cluster_tasks", help, tasks);
+    let (name, help) = ("tidegate_cluster_worker_usable", "Workers that are used");
+    if named {
+        registry.register(name, help, by_worker)
+    } else {
+        registry.register(name, help, usable)
+    }
+    registry
 }

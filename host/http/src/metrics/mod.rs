@@ -1,11 +1,13 @@
 //! Metrics for operators, in the text format of Prometheus.
 //!
 //! Labels hold only values that are few and not secret: route templates (never paths), methods, classes of status,
-//! codes of failures, names of issuers. Names of endpoints, sources and tokens are left out, because the page needs no token.
+//! codes of failures, names of issuers. Names of endpoints, sources and tokens are left out, because the page needs no token;
+//! addresses of workers are told to private tokens only.
 
 mod alerts;
 mod cluster;
 mod doors;
+mod durations;
 mod figures;
 mod follow;
 mod issuers;
@@ -33,8 +35,8 @@ use tidegate_service::follow::FollowNumbers;
 use tidegate_store::StoreStats;
 
 use self::alerts::AlertMetrics;
-use self::cluster::ClusterMetrics;
 use self::doors::DoorMetrics;
+use self::durations::DurationMetrics;
 use self::figures::Figures;
 use self::issuers::IssuerMetrics;
 use self::process::ProcessMetrics;
@@ -118,19 +120,17 @@ pub(crate) struct Metrics {
     crowded_connections: Counter,
     process: ProcessMetrics,
     store: Figures<StoreStats>,
+    store_times: DurationMetrics<StoreStats>,
     objects: Figures<StoreStats>,
     /// The figures by door.
     pub(crate) doors: DoorMetrics,
     /// The figures of syslog over TCP and TLS.
     pub(crate) syslog: SyslogMetrics,
     alerts: AlertMetrics,
-    cluster: ClusterMetrics,
     issuers: IssuerMetrics,
     room: RoomMetrics,
     follow: Figures<FollowNumbers>,
     unusable: Gauge,
-    memory: Gauge,
-    files: Gauge,
 }
 
 impl Metrics {
@@ -168,17 +168,15 @@ impl Metrics {
             crowded_connections: Counter::default(),
             process: ProcessMetrics::register(&mut registry),
             store: Figures::register(&mut registry, &store::TOTALS, &store::LEVELS),
+            store_times: DurationMetrics::register(&mut registry, &store::TIMES),
             objects: Figures::register(&mut registry, &objects::TOTALS, &objects::LEVELS),
             doors: DoorMetrics::register(&mut registry),
             syslog: SyslogMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
-            cluster: ClusterMetrics::register(&mut registry),
             issuers: IssuerMetrics::register(&mut registry),
             room: RoomMetrics::register(&mut registry),
             follow: Figures::register(&mut registry, &follow::TOTALS, &follow::LEVELS),
             unusable: Gauge::default(),
-            memory: Gauge::default(),
-            files: Gauge::default(),
             registry: Registry::default(),
         };
         registry.register("tidegate_requests", "Requests by route, method and class of status", all.requests.clone());
@@ -256,8 +254,6 @@ impl Metrics {
                 &all.anonymous,
             ),
             ("tidegate_endpoints_unusable", "Saved endpoints that cannot be used", &all.unusable),
-            ("process_resident_memory_bytes", "Resident memory of the process", &all.memory),
-            ("process_open_fds", "Open file descriptors of the process", &all.files),
         ] {
             registry.register(name, help, gauge.clone());
         }
@@ -352,15 +348,13 @@ impl Metrics {
         let stats = service.store.stats();
         self.process.measure(is_ready);
         self.store.measure(&stats);
+        self.store_times.measure(&stats);
         self.room.measure(service, bodies, stats.unflushed_bytes);
         self.objects.measure(&stats);
         self.alerts.measure(service);
-        self.cluster.measure(service);
         self.issuers.measure(service);
         self.follow.measure(&service.following.numbers());
         set(&self.unusable, service.registry.unusable().0);
-        set(&self.memory, resident_memory().unwrap_or(0));
-        set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));
     }
 }
 
@@ -372,11 +366,4 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.dec();
     }
-}
-
-/// The resident memory of the process in bytes, where the system reports it.
-fn resident_memory() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse::<usize>().ok()?.checked_mul(1024)
 }

@@ -2,16 +2,14 @@
 
 use tidegate_store::StoreStats;
 
+use super::durations::Timed;
 use super::figures::Figure;
 
 /// Counters: numbers that only grow.
-pub(super) const TOTALS: [Figure<StoreStats>; 16] = [
+pub(super) const TOTALS: [Figure<StoreStats>; 15] = [
     ("tidegate_store_commits", "Write-ahead transactions", |stats| stats.commits),
     ("tidegate_store_committed_events", "Events in write-ahead transactions", |stats| stats.committed_rows),
     ("tidegate_store_committed_bytes", "Bytes of those events, as JSON", |stats| stats.committed_bytes),
-    ("tidegate_store_commit_microseconds", "Time that the transactions took, syncs included", |stats| {
-        stats.commit_micros
-    }),
     ("tidegate_store_commits_failed", "Write-ahead transactions that failed", |stats| stats.failed_commits),
     (
         "tidegate_store_checkpoints_failed",
@@ -30,6 +28,18 @@ pub(super) const TOTALS: [Figure<StoreStats>; 16] = [
     ("tidegate_store_segments_dropped", "Segments that retention dropped", |stats| stats.dropped_segments),
     ("tidegate_store_events_dropped", "Events in them", |stats| stats.dropped_rows),
     ("tidegate_store_bytes_dropped", "Bytes of their files", |stats| stats.dropped_bytes),
+];
+
+/// Histograms.
+pub(super) const TIMES: [Timed<StoreStats>; 2] = [
+    ("tidegate_store_commit_duration", "Time that the write-ahead transactions took, syncs included", |stats| {
+        stats.commit_durations
+    }),
+    (
+        "tidegate_store_flush_duration",
+        "Time that it took to write a segment, to put its copy, and to register it",
+        |stats| stats.flush_durations,
+    ),
 ];
 
 /// Gauges: current numbers.

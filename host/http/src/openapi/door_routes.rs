@@ -182,4 +182,34 @@ pub(super) const ROUTES: &[Route] = &[
             "Send events with a client of Axiom",
         )
     },
+    Route {
+        description: "The answer is that of POST /api/logs; too much at once is 503.",
+        parameters: SOURCE,
+        body: Takes::Foreign(&["application/json", "application/x-ndjson", "application/msgpack"]),
+        success: &[(202, Gives::Json("Logged"))],
+        refusals: LOGS_REFUSALS,
+        ..route("/", "post", "send_logtail_events", Who::Ingest, "Send events with a client of Better Stack")
+    },
+    Route {
+        description: "Entries of any number. Each is stored once, by its cursor; one that cannot be stored is counted and passed over.",
+        parameters: NAMED_SOURCE,
+        ..foreign(
+            "/upload",
+            "upload_journal",
+            &["application/vnd.fdo.journal"],
+            &[(202, Gives::Foreign("All entries are stored."))],
+            "Send entries with systemd-journal-upload",
+        )
+    },
+    Route {
+        description: "As POST /upload. The path names the source.",
+        parameters: &["source"],
+        ..foreign(
+            "/journal/{source}/upload",
+            "upload_journal_to_source",
+            &["application/vnd.fdo.journal"],
+            &[(202, Gives::Foreign("All entries are stored."))],
+            "Send entries with systemd-journal-upload to a source",
+        )
+    },
 ];

@@ -67,6 +67,8 @@ pub(super) const DOORS: &[Setting<DoorOptions>] = &[
     source!("datadog_source", "/api/v2/logs", datadog_source),
     source!("firehose_source", "/logs/firehose", firehose_source),
     source!("axiom_source", "/v1/datasets/NAME/ingest", axiom_source),
+    source!("logtail_source", "/ (Better Stack)", logtail_source),
+    source!("journal_source", "/upload (systemd-journal-upload)", journal_source),
 ];
 
 /// The sources that the options name, each with the name of its setting.

@@ -125,6 +125,14 @@ pub(super) const SERVER: &[Setting<Options>] = &[
         Options,
         server.least_rate
     ),
+    time!(
+        "drain_delay",
+        "how long after SIGTERM everything is served and GET /ready is 503, before connections are refused",
+        0,
+        HOUR,
+        Options,
+        server.drain_delay
+    ),
     time!("grace", "how long running requests may go on after SIGTERM", 0, HOUR, Options, server.grace),
     count!(
         "max_connections",

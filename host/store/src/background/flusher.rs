@@ -258,6 +258,7 @@ impl FlushThread {
         // A segment that cannot be registered would only fill the disk.
         self.writer.check()?;
         self.check_copies()?;
+        let began = Instant::now();
         let Some((rows, shape)) = source.begin_flush()? else { return Ok(()) };
         let folder = paths::source_folder(&self.data, source.id);
         let info = source.info();
@@ -283,7 +284,7 @@ impl FlushThread {
         match self.copy(&segment).and_then(|()| self.register(source, &segment, &shape, (rows.schema, rows.seqs))) {
             Ok(()) => {
                 tracing::debug!(source = info.name, segment = %segment.id, rows = segment.rows, "flushed");
-                self.writer.counters().flushed();
+                self.writer.counters().flushed(began.elapsed());
                 source.end_flush(segment);
                 Ok(())
             }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::metrics::stats::StoreStats;
+use crate::metrics::{durations::DurationCounters, stats::StoreStats};
 
 /// The totals while they are counted.
 #[derive(Debug, Default)]
@@ -14,11 +14,12 @@ pub(crate) struct Counters {
     commits: AtomicU64,
     committed_rows: AtomicU64,
     committed_bytes: AtomicU64,
-    commit_micros: AtomicU64,
+    commit_durations: DurationCounters,
     failed_commits: AtomicU64,
     failed_checkpoints: AtomicU64,
     checkpoint_failing: AtomicBool,
     flushes: AtomicU64,
+    flush_durations: DurationCounters,
     failed_flushes: AtomicU64,
     merges: AtomicU64,
     failed_merges: AtomicU64,
@@ -41,7 +42,7 @@ impl Counters {
         add(&self.commits, 1);
         add(&self.committed_rows, rows);
         add(&self.committed_bytes, bytes);
-        add(&self.commit_micros, usize::try_from(took.as_micros()).unwrap_or(usize::MAX));
+        self.commit_durations.add(took);
     }
 
     pub(crate) fn commit_failed(&self) {
@@ -53,8 +54,9 @@ impl Counters {
         self.checkpoint_failing.store(failed, Ordering::Relaxed);
     }
 
-    pub(crate) fn flushed(&self) {
+    pub(crate) fn flushed(&self, took: Duration) {
         add(&self.flushes, 1);
+        self.flush_durations.add(took);
     }
 
     pub(crate) fn flush_failed(&self) {
@@ -97,11 +99,12 @@ impl Counters {
             commits: get(&self.commits),
             committed_rows: get(&self.committed_rows),
             committed_bytes: get(&self.committed_bytes),
-            commit_micros: get(&self.commit_micros),
+            commit_durations: self.commit_durations.now(),
             failed_commits: get(&self.failed_commits),
             failed_checkpoints: get(&self.failed_checkpoints),
             checkpoint_failing: self.checkpoint_failing.load(Ordering::Relaxed),
             flushes: get(&self.flushes),
+            flush_durations: self.flush_durations.now(),
             failed_flushes: get(&self.failed_flushes),
             merges: get(&self.merges),
             failed_merges: get(&self.failed_merges),

@@ -4,4 +4,5 @@
 //! Uses: nothing of this crate.
 
 pub(crate) mod counters;
+pub(crate) mod durations;
 pub(crate) mod stats;

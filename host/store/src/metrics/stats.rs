@@ -1,5 +1,7 @@
 //! The numbers of a store as its callers see them, for a page of metrics.
 
+use crate::metrics::durations::Durations;
+
 /// Totals since the store was opened, and present values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreStats {
@@ -9,14 +11,16 @@ pub struct StoreStats {
     pub committed_rows: u64,
     /// Bytes of the events in them, as JSON.
     pub committed_bytes: u64,
-    /// The sum of their durations, syncs included, in microseconds.
-    pub commit_micros: u64,
+    /// How long they took, syncs included.
+    pub commit_durations: Durations,
     /// Write-ahead transactions that failed.
     pub failed_commits: u64,
     /// Checkpoints of the write-ahead log that failed.
     pub failed_checkpoints: u64,
     /// Segments that were written.
     pub flushes: u64,
+    /// How long that took, with their copies and their registration.
+    pub flush_durations: Durations,
     /// Attempts to write a segment that failed; they are repeated.
     pub failed_flushes: u64,
     /// Merges of several segments into one (compaction).

@@ -104,6 +104,11 @@ impl BlockReader {
         self.inner.cache.forget(segment);
     }
 
+    /// Counts an object that is missing or damaged.
+    pub(crate) fn found_damaged(&self) {
+        add(&self.inner.client.counters.damaged, 1);
+    }
+
     /// Ranges of an object. What is on its way counts in `memory`.
     ///
     /// # Errors

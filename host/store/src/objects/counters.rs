@@ -13,6 +13,7 @@ pub(crate) struct Counters {
     pub(crate) misses: AtomicU64,
     pub(crate) joined: AtomicU64,
     pub(crate) forgotten: AtomicU64,
+    pub(crate) damaged: AtomicU64,
     pub(crate) evicted: AtomicU64,
     pub(crate) failed_writes: AtomicU64,
     pub(crate) cached_bytes: AtomicU64,
@@ -40,6 +41,8 @@ pub struct ObjectStats {
     pub joined: u64,
     /// Times that the blocks of a segment were thrown away because their checksums were wrong.
     pub forgotten: u64,
+    /// Times that an object was found damaged or missing.
+    pub damaged: u64,
     /// Blocks that made room for others.
     pub evicted: u64,
     /// Blocks that could not be written to the cache, for example because the disk was full.
@@ -62,6 +65,7 @@ impl Counters {
             misses: of(&self.misses),
             joined: of(&self.joined),
             forgotten: of(&self.forgotten),
+            damaged: of(&self.damaged),
             evicted: of(&self.evicted),
             failed_writes: of(&self.failed_writes),
             cached_bytes: of(&self.cached_bytes),

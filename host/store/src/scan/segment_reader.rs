@@ -67,13 +67,19 @@ struct SegmentReader {
     source: Arc<str>,
 }
 
+/// What to do about the damaged copy of a segment.
+pub(crate) const COPY_ADVICE: &str = "whoever runs the server finds all damaged copies with `tidegate verify --copies`; a copy that \
+    is deleted is put again within an hour";
+
 /// The failure of a statement that needs a segment which cannot be read.
 fn named(store: &VerifiedStore, source: &str, error: &ParquetError) -> ParquetError {
     if let Some(no_memory) = store.no_memory() {
         return ParquetError::External(Box::new(DataFusionError::ResourcesExhausted(no_memory.0.clone())));
     }
     let segment = &store.segment;
-    let what = format!("segment {} of source `{source}` cannot be read", segment.id);
+    let name = segment.object_name();
+    let copy = name.as_ref().map_or(String::new(), |name| format!(" from its copy {name}"));
+    let what = format!("segment {} of source `{source}` cannot be read{copy}", segment.id);
     if let Some(refused) = store.transient() {
         let message = format!("{what} now: {refused}; try again later");
         return ParquetError::External(Box::new(Failure::new(Code::DataUnavailable, message)));
@@ -84,10 +90,14 @@ fn named(store: &VerifiedStore, source: &str, error: &ParquetError) -> ParquetEr
         segment.note_damage("its contents are not those of a segment");
     }
     let reason = segment.damage().unwrap_or_default();
-    let message = format!(
-        "{what}: {reason}; whoever runs the server finds all damage with `tidegate verify`, and `tidegate repair` \
-         sets damaged segments aside, so that the rest can be read"
-    );
+    let advice = match name {
+        None => {
+            "whoever runs the server finds all damage with `tidegate verify`, and `tidegate repair` sets damaged segments aside, so \
+             that the rest can be read"
+        }
+        Some(_) => COPY_ADVICE,
+    };
+    let message = format!("{what}: {reason}; {advice}");
     ParquetError::External(Box::new(Failure::new(Code::DataDamaged, message).about(&*segment.id.to_string())))
 }
 

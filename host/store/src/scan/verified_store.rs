@@ -127,7 +127,8 @@ impl VerifiedStore {
             // The local file system refuses one thing by itself: a range beyond the end.
             self.segment.note_damage("its file is shorter than the catalog says");
         }
-        tracing::error!(segment = %self.segment.id, %error, "a segment cannot be read");
+        let object = self.segment.object_name();
+        tracing::error!(segment = %self.segment.id, object, %error, "a segment cannot be read");
     }
 
     /// The table of checksums; `None` for a segment of a version without checksums.

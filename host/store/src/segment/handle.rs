@@ -89,7 +89,15 @@ impl Segment {
 
     /// Records that it cannot be read; the first reason stays.
     pub(crate) fn note_damage(&self, reason: &str) {
-        let _ = self.damage.set(reason.to_owned());
+        let is_first = self.damage.set(reason.to_owned()).is_ok();
+        if let (true, SegmentPlace::Object(reader)) = (is_first, &self.place) {
+            reader.found_damaged();
+        }
+    }
+
+    /// The name of its object below the address of the store; `None` if it is a file.
+    pub(crate) fn object_name(&self) -> Option<String> {
+        self.object().map(|_| format!("segments/{}/{}", self.source, paths::segment_file(self.id)))
     }
 
     /// Its file; `None` if it is an object.

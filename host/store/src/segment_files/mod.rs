@@ -37,7 +37,10 @@ use crate::{
         url::StoreUrl,
     },
     read_memory::ReadMemory,
-    scan::{description::SegmentName, held_segments::HeldSegments, verified_store::VerifiedStore},
+    scan::{
+        description::SegmentName, held_segments::HeldSegments, segment_reader::COPY_ADVICE,
+        verified_store::VerifiedStore,
+    },
     segment::{
         checksum::file::{check_root, read_table},
         file_error::{Damage, SegmentFileError},
@@ -127,6 +130,11 @@ impl SegmentFiles {
         Ok(SegmentFiles { place, known: Mutex::default() })
     }
 
+    /// Whether segments are objects of a store, and not files of a folder.
+    pub fn reads_objects(&self) -> bool {
+        matches!(self.place, Place::Objects(_))
+    }
+
     /// What reading from an object store took; all zero for a folder.
     pub fn stats(&self) -> ObjectStats {
         match &self.place {
@@ -202,7 +210,10 @@ impl Objects {
     /// The segment with this name, after the root of its checksums was compared. Length and root come with one request.
     async fn opened(&self, name: &SegmentName, memory: Option<&ReadMemory>) -> Result<Arc<Segment>, SegmentError> {
         let SegmentName { source, id, bytes, rows, checksum } = *name;
-        let damaged = |reason: &str| SegmentError::Damaged { segment: id, reason: reason.to_owned() };
+        let damaged = |reason: &str| {
+            let copy = format!("segments/{source}/{}", paths::segment_file(id));
+            SegmentError::Damaged { segment: id, reason: format!("its copy {copy}: {reason}; {COPY_ADVICE}") }
+        };
         if checksum.is_none() {
             return Err(damaged("it has no checksums, without which an object is not read"));
         }

@@ -1,6 +1,7 @@
 //! Ingest: events in, acknowledged when they are on stable storage.
 
 use std::{
+    collections::HashMap,
     ops::RangeInclusive,
     sync::{Arc, atomic::Ordering},
 };
@@ -159,8 +160,12 @@ impl Store {
         let turn = Arc::clone(&source.naming).lock_owned().await;
         let (catalog, key) = (self.catalog.clone(), source.key);
         let settle = move || {
-            let now = intake.now();
-            intake.settle_names(|name| idempotency::body_of(&catalog.lock(), key, name, now)).map(|()| intake)
+            let (now, mut stored) = (intake.now(), HashMap::new());
+            for names in intake.names().chunks(idempotency::LOOKED_UP) {
+                idempotency::bodies_of(&catalog.lock(), key, names, now, &mut stored)?;
+            }
+            intake.settle_names(stored);
+            Ok::<_, StoreError>(intake)
         };
         let settled = tokio::task::spawn_blocking(settle).await;
         let intake = settled.map_err(|error| StoreError::corrupt("the names of events", error))??;

@@ -258,6 +258,15 @@ impl Store {
         Ok(SourceTable::new(info, snapshot))
     }
 
+    /// Resolves when the thread that stores events has done all that was asked of it before. It does not resolve while that
+    /// thread hangs.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`].
+    pub async fn answers(&self) -> Result<()> {
+        self.writer.answers().await
+    }
+
     /// Writes everything in memory to segments.
     ///
     /// # Errors

@@ -86,7 +86,11 @@ async fn the_store_counts() {
     store.ingest("t", vec![json!({})]).await.unwrap();
     let stats = store.stats();
     assert_eq!((stats.commits, stats.committed_rows, stats.sources, stats.segments), (2, 3, 2, 0));
-    assert!(stats.committed_bytes > 0 && stats.unflushed_bytes == stats.committed_bytes && stats.commit_micros > 0);
+    assert!(
+        stats.committed_bytes > 0
+            && stats.unflushed_bytes == stats.committed_bytes
+            && stats.commit_durations.micros > 0
+    );
 
     store.flush().await.unwrap();
     let stats = store.stats();

@@ -218,6 +218,32 @@ async fn too_much_in_memory_is_refused() {
     store.ingest("s", vec![json!({})]).await.unwrap();
 }
 
+/// What the watchdog goes by: it answers when the thread is free, and not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_whose_thread_hangs_does_not_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(dir.path(), manual()).unwrap());
+    store.answers().await.unwrap();
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    let (begun, began) = tokio::sync::oneshot::channel();
+    let writer = Arc::clone(&store.writer);
+    let hangs = tokio::task::spawn_blocking(move || {
+        writer.transact(move |_| {
+            begun.send(()).unwrap();
+            waits.recv().unwrap();
+            Ok(())
+        })
+    });
+    began.await.unwrap();
+    let mut answers = std::pin::pin!(store.answers());
+    assert!(futures::poll!(answers.as_mut()).is_pending());
+    go_on.send(()).unwrap();
+    answers.await.unwrap();
+    hangs.await.unwrap().unwrap();
+    store.close().await.unwrap();
+    assert!(matches!(store.answers().await, Err(StoreError::Closed)));
+}
+
 #[test]
 fn the_folder_is_private() {
     use std::os::unix::fs::PermissionsExt;

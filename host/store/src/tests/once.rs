@@ -107,6 +107,30 @@ async fn the_newest_keys_of_a_sender_are_kept() {
     assert_eq!((of("sender-a"), of("sender-b"), count("seq > 0")), (50_000, 100, 1_000));
 }
 
+/// More names than are looked up at a time, of which some are stored.
+#[tokio::test]
+async fn many_names_are_looked_up_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let call = |numbers: std::ops::Range<u16>| {
+        let mut intake = store.intake(NOW, tidegate_model::Audience::All);
+        for number in numbers {
+            intake.add(json!({"id": number.to_string()}));
+            let mut name = [0; 24];
+            name[..2].copy_from_slice(&number.to_be_bytes());
+            intake.name_last(RequestKey { sender: [7; 8], name, body: [1; 32] });
+        }
+        store.ingest_intake("s", intake)
+    };
+    for (numbers, stored) in
+        [(0..1, 1), (0..10, 9), (0..10, 0), (5..300, 290), (0..256, 0), (0..257, 0), (0..1_000, 700), (999..1_001, 1)]
+    {
+        assert_eq!(call(numbers.clone()).await.unwrap().stored, stored, "{numbers:?}");
+    }
+    assert_eq!(all(&store, "s").await.len(), 1_001);
+}
+
 #[tokio::test]
 async fn an_event_with_a_name_is_stored_once() {
     let dir = tempfile::tempdir().unwrap();

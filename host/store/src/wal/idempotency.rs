@@ -7,6 +7,8 @@
 //!
 //! Events may have names of their own (documents of Elasticsearch), each of which is a key in the same way.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::OwnedMutexGuard;
 
@@ -65,14 +67,39 @@ pub(crate) fn find(tx: &Connection, source: i64, once: &KeyedRequest) -> Result<
     Ok(found.optional()?)
 }
 
-/// The digest of the event that is stored under a name. A digest that cannot be read is that of no event.
-pub(crate) fn body_of(conn: &Connection, source: i64, key: &RequestKey, now: i64) -> Result<Option<[u8; 32]>> {
-    let mut statement =
-        conn.prepare_cached("SELECT body FROM ingest_keys WHERE source = ?1 AND name = ?2 AND created_at > ?3")?;
-    let found = statement.query_row(params![source, key.stored_name(), now.saturating_sub(WINDOW)], |row| {
-        Ok(row.get_ref(0)?.as_blob().ok().and_then(|body| body.try_into().ok()).unwrap_or_default())
-    });
-    Ok(found.optional()?)
+/// So many names of events are looked up with one statement at most, and so many others are waited for by none.
+pub(crate) const LOOKED_UP: usize = 256;
+
+/// Looks up the digests of the events that are stored under names, at most [`LOOKED_UP`] of them. A digest that cannot be read is
+/// that of no event.
+pub(crate) fn bodies_of(
+    conn: &Connection,
+    source: i64,
+    names: &[[u8; 32]],
+    now: i64,
+    found: &mut HashMap<[u8; 32], [u8; 32]>,
+) -> Result<()> {
+    let Some(last) = names.last() else { return Ok(()) };
+    // Few texts, so that they stay prepared. What is left of one is filled with a name that is there.
+    let places = [1, 16, LOOKED_UP].into_iter().find(|places| *places >= names.len()).unwrap_or(LOOKED_UP);
+    let list = vec!["?"; places].join(", ");
+    let text = format!("SELECT name, body FROM ingest_keys WHERE source = ? AND created_at > ? AND name IN ({list})");
+    let mut statement = conn.prepare_cached(&text)?;
+    statement.raw_bind_parameter(1, source)?;
+    statement.raw_bind_parameter(2, now.saturating_sub(WINDOW))?;
+    for (place, name) in names.iter().chain(std::iter::repeat(last)).take(places).enumerate() {
+        statement.raw_bind_parameter(place + 3, name)?;
+    }
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        let digest = |column| {
+            Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_blob().ok().and_then(|blob| blob.try_into().ok()))
+        };
+        if let Some(name) = digest(0)? {
+            found.insert(name, digest(1)?.unwrap_or_default());
+        }
+    }
+    Ok(())
 }
 
 /// Stores the key of a request whose events have this `seq`, and those of its events. `kept` counts the keys that this process has stored.

@@ -168,6 +168,16 @@ impl Writer {
         answer.recv().map_err(|_| StoreError::Closed)?
     }
 
+    /// Resolves when the thread has done all that was asked of it before: it lives and does not hang.
+    pub(crate) async fn answers(&self) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |_| {
+            let _ = reply.send(());
+        });
+        self.queue.send(WriterMessage::Job(job)).map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }

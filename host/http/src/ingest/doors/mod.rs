@@ -3,6 +3,7 @@
 //!
 //! - `logflare`, `logplex`: the paths of Logflare;
 //! - `loki` with `loki_entry`; `bulk` with `bulk_action` and `bulk_answer`: Elasticsearch; `splunk`; `datadog`; `firehose` with `cloudwatch`; `axiom`;
+//!   `logtail` with `msgpack`: Better Stack; `journal` with `journal_format`: systemd;
 //! - `documents`, `lines`: cutting a body; `fields`: message and time where a protocol has none of its own.
 
 mod axiom;
@@ -14,11 +15,15 @@ mod datadog;
 mod documents;
 mod fields;
 mod firehose;
+mod journal;
+mod journal_format;
 mod lines;
 mod logflare;
 mod logplex;
+mod logtail;
 mod loki;
 mod loki_entry;
+mod msgpack;
 mod splunk;
 
 use std::sync::Arc;
@@ -44,6 +49,8 @@ pub(super) static DOORS: &[&dyn Door] = &[
     &datadog::Datadog,
     &firehose::Firehose,
     &axiom::Axiom,
+    &logtail::Logtail,
+    &journal::Journal,
 ];
 
 /// Routes that take no events: what senders ask before they send.

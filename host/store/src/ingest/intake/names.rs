@@ -1,10 +1,14 @@
 //! Events with names of their own: the name is told with the event, and before the call is stored, events that are stored already
 //! are taken out of it.
 
-use std::{collections::HashMap, mem, ops::Range};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    mem,
+    ops::Range,
+};
 
 use super::{Columns, Intake, RefusedEvent};
-use crate::{error::Result, ingest::request_key::RequestKey};
+use crate::ingest::request_key::RequestKey;
 
 /// An event with a name.
 #[derive(Debug, Clone)]
@@ -30,28 +34,25 @@ impl Intake {
         !self.named.is_empty()
     }
 
-    /// Takes out the events that are stored already, and refuses those under whose name another is. `body_of` tells the digest of
-    /// the body that is stored under a name. The positions of the others stay the same.
-    ///
-    /// # Errors
-    /// Those of `body_of`.
-    pub(crate) fn settle_names(
-        &mut self,
-        mut body_of: impl FnMut(&RequestKey) -> Result<Option<[u8; 32]>>,
-    ) -> Result<()> {
+    /// The names of events, as they are stored.
+    pub(crate) fn names(&self) -> Vec<[u8; 32]> {
+        self.named.iter().map(|event| event.key.stored_name()).collect()
+    }
+
+    /// Takes out the events that are stored already, and refuses those under whose name another is. `bodies` has the digests of what
+    /// is stored under these names. The positions of the others stay the same.
+    pub(crate) fn settle_names(&mut self, mut bodies: HashMap<[u8; 32], [u8; 32]>) {
         self.order_equal_times();
-        let mut seen: HashMap<[u8; 32], [u8; 32]> = HashMap::new();
         let (mut kept, mut out) = (Vec::new(), Vec::new());
         for event in mem::take(&mut self.named) {
-            let name = event.key.stored_name();
-            let stored = match seen.get(&name) {
-                Some(body) => Some(*body),
-                None => body_of(&event.key)?,
-            };
-            seen.insert(name, stored.unwrap_or(event.key.body));
-            let Some(stored) = stored else {
-                kept.push(event);
-                continue;
+            let stored = match bodies.entry(event.key.stored_name()) {
+                Entry::Occupied(stored) => *stored.get(),
+                // The next one of this call under the same name finds it.
+                Entry::Vacant(free) => {
+                    free.insert(event.key.body);
+                    kept.push(event);
+                    continue;
+                }
             };
             if stored != event.key.body {
                 let reason = "another event is stored under this id, and events cannot be changed".to_owned();
@@ -62,7 +63,7 @@ impl Intake {
         }
         self.named = kept;
         if out.is_empty() {
-            return Ok(());
+            return;
         }
         self.refused.sort_by_key(|refused| refused.index);
         let (mut body, mut copied) = (Vec::with_capacity(self.body.len()), 0);
@@ -78,6 +79,5 @@ impl Intake {
         self.body = body;
         self.counts.rows -= out.len();
         self.columns = Columns::None;
-        Ok(())
     }
 }
