@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::RelativeTime;
+
 /// The type of a parameter or of a result column, as the WIT contract names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
@@ -40,4 +42,7 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// Microseconds since the Unix epoch, UTC.
     Timestamp(i64),
+    /// A time before that of the request. It stays so until the request runs: an answer that is kept, and made anew later, is
+    /// that of its question.
+    Relative(RelativeTime),
 }
