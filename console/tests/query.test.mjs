@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 // One command runs all tests that need no browser.
 import "./access.test.mjs";
+import "./draft.test.mjs";
 import "./live.test.mjs";
 import "./result.test.mjs";
 import "./state.test.mjs";

@@ -125,6 +125,8 @@ export function Results() {
 }
 
 function Waiting() {
+  // What is wrong with the address stands above.
+  if (!state.endpoint.value) return null;
   if (state.missing.value.length > 0) return <Empty title={T.explore.missing(state.missing.value)}>{T.explore.missingHint}</Empty>;
   return state.running.value ? <Empty title={T.explore.running} /> : <Empty title={T.explore.ready}>{T.explore.readyHint}</Empty>;
 }

@@ -93,7 +93,7 @@ function Leaf({ name, value, type, path, actions }: Omit<NodeProps, "nulls">) {
     <div class="leaf">
       <span class="leaf-name" title={`${named} ${type.name}`}>{name}</span>
       <span class={`leaf-value kind-${type.kind} ${value === null ? "null" : ""}`}>{whole.slice(0, MOST_CHARACTERS)}</span>
-      {whole.length > MOST_CHARACTERS && <span class="hint">{T.detail.cut(whole.length - MOST_CHARACTERS)}</span>}
+      {whole.length > MOST_CHARACTERS && <span class="hint leaf-cut">{T.detail.cut(whole.length - MOST_CHARACTERS)}</span>}
       <span class="leaf-actions">
         {actions.filter && (
           <>
