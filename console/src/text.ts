@@ -185,6 +185,8 @@ export const T = {
     saveNew: "Save",
     unchanged: "This is what is saved already.",
     unsaved: "not saved",
+    tryDraft: "Try the draft",
+    backToQuery: "Back to the query",
     discard: "Discard my changes",
     isDraft: "This runs your draft, which is not saved. Callers get the saved version.",
     isNewDraft: "This runs your draft, which is not saved.",

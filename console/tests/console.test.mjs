@@ -471,11 +471,12 @@ test("what is written is kept over tabs, pages and a reload, is run by Try it, a
   await own.goto(`${base}/console#/endpoints/new/endpoint`);
   await own.getByLabel("Name", { exact: true }).first().pressSequentially("console.new");
   await typeOver(own, "SELECT 41 + 1 AS answer");
-  await own.getByRole("tab", { name: "Try it" }).click();
+  await own.getByRole("link", { name: "Try the draft" }).click();
+  await own.getByLabel("project *").pressSequentially("p1");
   await own.getByRole("button", { name: "Run" }).click();
   await own.getByRole("gridcell", { name: "42", exact: true }).waitFor();
   await own.reload();
-  await own.getByRole("tab", { name: "Query" }).click();
+  await own.getByRole("link", { name: "Back to the query" }).click();
   await own.locator("[data-editor] .cm-line").first().waitFor();
   assert.deepEqual([await written(own), await own.getByLabel("Name", { exact: true }).first().inputValue()], ["SELECT 41 + 1 AS answer", "console.new"]);
   // Discarding puts aside.

@@ -1,5 +1,5 @@
 // One endpoint: its tabs, and what they share.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { json, messageOf, onlyIf, segment, tagged } from "../api/client";
 import { endpoints, reloadEndpoints } from "../api/document";
 import { dropDraft } from "../drafts";
@@ -16,7 +16,7 @@ import { QueryForm } from "./QueryForm";
 import { Try } from "./Try";
 import { Versions } from "./Versions";
 
-type Tab = "query" | "try" | "calls" | "alerts" | "versions";
+const TABS = ["query", "try", "calls", "alerts", "versions"] as const;
 
 export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
   const { value, error, reload } = useLoaded(
@@ -32,13 +32,17 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
   const [removing, setRemoving] = useState(false);
   const read = last && value && last.record.id === value.record.id && last.record.version > value.record.version ? last : value;
   const record = read?.record;
+  const isThere = useRef(true);
+  useEffect(() => () => {
+    isThere.current = false;
+  }, []);
   const saved = (done: Read): void => {
+    if (!isThere.current) return;
     if (done.record.name !== name) return go(["endpoints", done.record.name]);
     setLast(done);
     reload();
   };
-  const names: readonly Tab[] = name === null ? ["query", "try"] : ["query", "try", "calls", "alerts", "versions"];
-  const tabs = names.map((one) => ({ name: one, title: T.endpoints.tabs[one] }));
+  const tabs = TABS.map((one) => ({ name: one, title: T.endpoints.tabs[one] }));
   const chosen = tabs.find((one) => one.name === tab)?.name ?? "query";
   const info = endpoints.value?.find((one) => one.name === name);
   const draft = name === null || record ? unsaved(record?.id, record ?? null) : null;
@@ -49,11 +53,12 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
         {record?.kind === "wasm" && <span class="tag">{T.endpoints.kinds.wasm}</span>}
         {draft && <span class="tag warning">{T.endpoints.unsaved}</span>}
         <span class="spacer" />
+        {name === null && (chosen === "query" ? <a class="button" href={address(["endpoints", "new", "endpoint", "try"])}>{T.endpoints.tryDraft}</a> : <a class="button" href={address(["endpoints", "new", "endpoint"])}>{T.endpoints.backToQuery}</a>)}
         {record && <a class="button" href={address(["explore"], { endpoint: record.name })}>{T.endpoints.explore}</a>}
         {record && <button type="button" class="danger" onClick={() => setRemoving(true)}>{T.endpoints.remove}</button>}
       </>}>
       {record?.warnings?.map((warning) => <Alert key={warning} kind="warning" message={warning} />)}
-      {(name === null || record) && <Tabs label={T.endpoints.tabsLabel} tabs={tabs} chosen={chosen} onChoose={(next) => go(name === null ? ["endpoints", "new", "endpoint", next] : ["endpoints", name, next])} />}
+      {name !== null && record && <Tabs label={T.endpoints.tabsLabel} tabs={tabs} chosen={chosen} onChoose={(next) => go(["endpoints", name, next])} />}
       {(name === null || read) && chosen === "query" && <QueryForm key={`${last?.tag}`} read={read} onSaved={saved} onNewer={reload} />}
       {record?.component && chosen === "query" && <Component component={record.component} digest={record.digest} author={record.author} />}
       {(name === null || record) && chosen === "try" && <Try key={draft ? "draft" : "saved"} name={record?.name ?? (draft?.fields.name || "unnamed")} isNew={name === null} info={info} draft={draft?.fields ?? null} />}

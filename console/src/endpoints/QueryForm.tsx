@@ -110,9 +110,10 @@ function Form({ read, first, sources, onSaved, onNewer }: { read: Read | null; f
         const { value, tag } = await tagged<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: latest.current.fields, headers: onlyIf(base?.tag) });
         kept.drop();
         reloadEndpoints();
-        return { record: value, tag };
+        // Also where another tab is shown by now.
+        onSaved({ record: value, tag });
       },
-      onSaved,
+      () => undefined,
       failed,
     );
   };

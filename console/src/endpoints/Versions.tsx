@@ -37,11 +37,11 @@ export function Versions({ read: { record, tag }, onSaved, onNewer }: { read: Re
       async () => {
         const { value, tag: newest } = await tagged<EndpointRecord>(`${path}/${chosen}/restore`, { method: "POST", headers: onlyIf(tag) });
         reloadEndpoints();
-        return { record: value, tag: newest };
+        onSaved({ record: value, tag: newest });
+        return value.version;
       },
       (restored) => {
-        setChosen(restored.record.version);
-        onSaved(restored);
+        setChosen(restored);
       },
       (failure) => {
         setProblem(messageOf(failure));

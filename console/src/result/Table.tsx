@@ -35,23 +35,23 @@ function widths(result: Result): number[] {
 function templateOf(result: Result, wide: number[]): string {
   const last = result.columns.length - 1;
   const size = (at: number): string => `calc(${wide[at] ?? 5}ch + ${PADDING}px)`;
-  // Where columns are left out of the page, their places must be known.
-  const grows = (at: number): boolean => result.columns.length <= MOST_COLUMNS && (at === last || result.columns[at]?.name === "event_message");
+  const grows = (at: number): boolean => at === last || result.columns[at]?.name === "event_message";
   return result.columns.map((_, at) => (grows(at) ? `minmax(${size(at)}, 1fr)` : size(at))).join(" ");
 }
 
+/** Where each column begins, in pixels, and where the last one ends. */
+function placesOf(wide: number[], character: number): number[] {
+  const places = [0];
+  for (const one of wide) places.push((places.at(-1) ?? 0) + Math.ceil(one * character) + PADDING);
+  return places;
+}
+
 /** The columns that can be seen of a table that is scrolled so far, from and to. */
-function seen(wide: number[], character: number, left: number, width: number): [number, number] {
-  let [from, to, x] = [0, wide.length, 0];
-  for (let at = 0; at < wide.length; at += 1) {
-    if (x > left + width) {
-      to = at;
-      break;
-    }
-    x += (wide[at] ?? 5) * character + PADDING;
-    if (x < left) from = at + 1;
-  }
-  return [Math.max(0, from - BESIDE), Math.min(wide.length, to + BESIDE)];
+function seen(places: number[], left: number, width: number): [number, number] {
+  const columns = places.length - 1;
+  const from = places.findIndex((_, at) => (places[at + 1] ?? Infinity) > left);
+  const to = places.findIndex((place) => place > left + width);
+  return [Math.max(0, from - BESIDE), Math.min(columns, (to < 0 ? columns : to) + BESIDE)];
 }
 
 /** How wide a character of the table is, in pixels. */
@@ -103,12 +103,13 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
   const [, redraw] = useReducer((turn: number) => turn + 1, 0);
   // Where rows keep coming, the first ones decide how wide the columns are, so that they stand still.
   const wide = useMemo(() => widths(result), [result.newest === undefined ? result : result.columns, Math.min(result.rows, SAMPLE)]);
-  const template = useMemo(() => templateOf(result, wide), [wide]);
+  const isWide = result.columns.length > MOST_COLUMNS;
+  const template = useMemo(() => (isWide ? "" : templateOf(result, wide)), [wide, isWide]);
   const [character, setCharacter] = useState(7);
   const [across, setAcross] = useState({ left: 0, width: 2000 });
   useLayoutEffect(() => {
     const table = scroller.current;
-    if (!table || result.columns.length <= MOST_COLUMNS) return;
+    if (!table || !isWide) return;
     setCharacter(characterOf(table));
     const look = (): void => setAcross((before) => (before.left === table.scrollLeft && before.width === table.clientWidth ? before : { left: table.scrollLeft, width: table.clientWidth }));
     look();
@@ -119,10 +120,13 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
       table.removeEventListener("scroll", look);
       observer.disconnect();
     };
-  }, [result.columns.length > MOST_COLUMNS]);
-  const [from, to] = result.columns.length <= MOST_COLUMNS ? [0, result.columns.length] : seen(wide, character, across.left, across.width);
+  }, [isWide]);
+  const places = useMemo(() => placesOf(wide, character), [wide, character]);
+  const [from, to] = isWide ? seen(places, across.left, across.width) : [0, result.columns.length];
   const columns = result.columns.slice(from, to).map((column, index) => ({ column, at: from + index }));
-  const place = (at: number) => (from === 0 ? undefined : styled({ "grid-column": String(at + 1) }));
+  // A grid of hundreds of columns in each row takes longer to lay out than to draw.
+  const place = (at: number) => (isWide ? styled({ left: `${places[at] ?? 0}px`, width: `${(places[at + 1] ?? 0) - (places[at] ?? 0)}px` }) : undefined);
+  const row = isWide ? "table-row is-wide" : "table-row";
   const drawn = useMemo(() => drawer(result), [result, inUtc.value]);
   const virtual = useRef<Virtualizer<HTMLDivElement, HTMLDivElement> | null>(null);
   const options = {
@@ -159,20 +163,20 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
 
   return (
     <div class="table" ref={scroller} role="grid" tabIndex={0} aria-label={T.result.rows} aria-rowcount={result.rows + 1} aria-colcount={result.columns.length} aria-activedescendant={chosen === null ? undefined : `row-${numberOf(result, chosen)}`} onKeyDown={key} onScroll={onScroll && ((event) => onScroll(event.currentTarget.scrollTop > ROW))} data-rows={result.rows}>
-      <div class="table-space" role="presentation" ref={styled({ height: `${virtual.current.getTotalSize()}px`, "--columns": template })}>
-        <div class="table-row table-head" role="row" aria-rowindex={1}>
+      <div class="table-space" role="presentation" ref={styled({ height: `${virtual.current.getTotalSize()}px`, "--columns": template, "min-width": isWide ? `${places.at(-1) ?? 0}px` : "max-content" })}>
+        <div class={`${row} table-head`} role="row" aria-rowindex={1}>
           {columns.map(({ column, at }) => (
-            <div key={at} ref={place(at)} role="columnheader" aria-colindex={at + 1} class={isNumber(column) ? "number" : ""} title={`${column.name} ${column.type.name}`}>
+            <div key={isWide ? `wide ${at}` : at} ref={place(at)} role="columnheader" aria-colindex={at + 1} class={isNumber(column) ? "number" : ""} title={`${column.name} ${column.type.name}`}>
               {column.name}
             </div>
           ))}
         </div>
         {virtual.current.getVirtualItems().map(({ index, start }) => (
-          <div key={numberOf(result, index)} id={`row-${numberOf(result, index)}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`table-row level-${drawn(index).level}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
+          <div key={numberOf(result, index)} id={`row-${numberOf(result, index)}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`${row} level-${drawn(index).level}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
             {columns.map(({ column, at }) => {
               const value = drawn(index).cell(at);
               return (
-                <div key={at} ref={place(at)} role="gridcell" aria-colindex={at + 1} class={`${isNumber(column) ? "number" : ""} ${value === null ? "null" : ""} kind-${column.type.kind}`}>
+                <div key={isWide ? `wide ${at}` : at} ref={place(at)} role="gridcell" aria-colindex={at + 1} class={`${isNumber(column) ? "number" : ""} ${value === null ? "null" : ""} kind-${column.type.kind}`}>
                   {value ?? "NULL"}
                 </div>
               );

@@ -17,7 +17,8 @@ pub const MOST_PARAMETERS: usize = 500;
 const DEFAULT_MAX_LENGTH: usize = 16 << 10;
 
 /// What a time may be written as.
-const TIME: &str = "ISO 8601 timestamp; write e.g. 2026-01-31T12:00:00Z, or now-5m for five minutes ago (s, m, h, d, w)";
+const TIME: &str =
+    "ISO 8601 timestamp; write e.g. 2026-01-31T12:00:00Z, or now-5m for five minutes ago (s, m, h, d, w)";
 
 /// One declared parameter of an endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]

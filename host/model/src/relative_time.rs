@@ -5,13 +5,8 @@ use crate::Value;
 use crate::parameter::MOMENTS;
 
 /// The units of a distance, and their microseconds.
-const UNITS: [(char, i64); 5] = [
-    ('s', 1_000_000),
-    ('m', 60_000_000),
-    ('h', 3_600_000_000),
-    ('d', 86_400_000_000),
-    ('w', 604_800_000_000),
-];
+const UNITS: [(char, i64); 5] =
+    [('s', 1_000_000), ('m', 60_000_000), ('h', 3_600_000_000), ('d', 86_400_000_000), ('w', 604_800_000_000)];
 /// The longest distance: 100 years.
 const FARTHEST: i64 = 36_500 * 86_400_000_000;
 

@@ -58,8 +58,11 @@ fn a_version_that_somebody_else_saved_is_not_replaced() {
     server.manage("POST", "/api/endpoints", &json!({"name": "mine", "query": "SELECT 1 AS n"}));
     send(&server, "PUT", path, Some(&first), &query(2)).refused(412, "precondition_failed", &["version 1"]);
     let nothing = "/api/endpoints/nothing/check";
-    send(&server, "POST", nothing, Some(&first), &json!({"name": "nothing", "query": "SELECT 1 AS n"}))
-        .refused(412, "precondition_failed", &["no endpoint"]);
+    send(&server, "POST", nothing, Some(&first), &json!({"name": "nothing", "query": "SELECT 1 AS n"})).refused(
+        412,
+        "precondition_failed",
+        &["no endpoint"],
+    );
 }
 
 #[test]
@@ -145,8 +148,10 @@ fn a_component_replaces_the_version_that_was_seen() {
 fn a_draft_is_run_and_not_saved() {
     let server = Server::start();
     let old = now() - 3_600_000_000;
-    server.send(EDGE, &json!([request("a", now() - 60_000_000, "/x"), request("b", old, "/x"), request("c", old, "/y")]));
-    let query = |more: &str| format!("WITH t AS (SELECT id, timestamp FROM `{EDGE}`) SELECT id FROM t {more} ORDER BY id");
+    server
+        .send(EDGE, &json!([request("a", now() - 60_000_000, "/x"), request("b", old, "/x"), request("c", old, "/y")]));
+    let query =
+        |more: &str| format!("WITH t AS (SELECT id, timestamp FROM `{EDGE}`) SELECT id FROM t {more} ORDER BY id");
     let saved = json!({"name": "mine", "query": query(""), "cache_duration_seconds": 60, "max_limit": 2});
     assert_eq!(server.manage("POST", "/api/endpoints", &saved).status, 201);
     let attempt = |name: &str, body: Value| server.manage("POST", &format!("/api/endpoints/{name}/try"), &body);

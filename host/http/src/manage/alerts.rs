@@ -197,8 +197,9 @@ fn tag_of(endpoint: &EndpointView, alert: &Alert) -> String {
 /// Those of [`Precondition::check`].
 fn allow(wanted: &Precondition, endpoint: &EndpointView, manifest: &Manifest, place: usize) -> Result<(), Failure> {
     let Some(alert) = manifest.alerts.get(place) else { return Ok(()) };
-    let is_now =
-        || format!("the alert {} was changed meanwhile; its endpoint {}: {}", alert.name, endpoint.name, endpoint.newest());
+    let is_now = || {
+        format!("the alert {} was changed meanwhile; its endpoint {}: {}", alert.name, endpoint.name, endpoint.newest())
+    };
     wanted.check(&tag_of(endpoint, alert), is_now)
 }
 
