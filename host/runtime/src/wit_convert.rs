@@ -41,7 +41,7 @@ pub(crate) fn value_out(value: &Value, now: i64) -> wit::Value {
         Value::Text(value) => wit::Value::Text(value.clone()),
         Value::Bytes(value) => wit::Value::Bytes(value.clone()),
         Value::Timestamp(value) => wit::Value::Timestamp(*value),
-        Value::Relative(time) => value_out(&time.at(now), now),
+        Value::Relative(time) => value_out(&Value::of_time(*time, now), now),
     }
 }
 

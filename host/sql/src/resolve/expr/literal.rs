@@ -66,7 +66,7 @@ impl Resolver<'_> {
             self.arguments.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
         });
         let relative = match sent {
-            Some(Sent::Relative(time)) => Some(time.at(self.now)),
+            Some(Sent::Relative(time)) => Some(Sent::of_time(*time, self.now)),
             _ => None,
         };
         Ok(match relative.as_ref().or(sent) {
