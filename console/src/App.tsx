@@ -4,13 +4,13 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure, currentToken, isAbort, messageOf } from "./api/client";
 import { endpoints, loadEndpoints } from "./api/document";
 import { access, isPrivate, signIn, signOut, token } from "./api/session";
-import { draft } from "./endpoints/draft";
 import { Explore } from "./explore/Explore";
 import * as explore from "./explore/state";
 import { inUtc, setUtc } from "./result/format";
 import { address, route } from "./route";
 import { SignIn } from "./SignIn";
 import { T } from "./text";
+import { isPartMissing, withPart } from "./ui/part";
 import { Alert } from "./ui/parts";
 
 interface Page {
@@ -31,10 +31,8 @@ const PAGES: Page[] = [
 
 export function App() {
   useEffect(() => {
-    explore.clear();
-    explore.endpointName.value = "";
+    explore.end();
     endpoints.value = null;
-    draft.value = null;
   }, [token.value]);
   if (token.value === null) return <SignIn />;
   return access.value === null ? <Resume held={token.value} /> : <Frame />;
@@ -58,6 +56,12 @@ function Resume({ held }: { held: string }) {
       {error ? <><Alert message={error} /><button type="button" onClick={ask}>{T.common.retry}</button></> : <p class="hint">{T.session.checking}</p>}
     </main>
   );
+}
+
+/** Signing out forgets what the session left in this browser: the address has the last query. */
+function leave(): void {
+  signOut();
+  location.replace("#/");
 }
 
 function Frame() {
@@ -87,8 +91,9 @@ function Frame() {
         <span class="spacer" />
         <button type="button" class="quiet zone" onClick={() => setUtc(!inUtc.value)} title={T.time.utc} aria-pressed={inUtc.value}>{inUtc.value ? "UTC" : T.time.local}</button>
         <span class="who" title={access.value?.scopes}>{access.value?.description || T.session.anonymous}</span>
-        <button type="button" class="quiet" onClick={() => signOut()}>{T.session.signOut}</button>
+        <button type="button" class="quiet" onClick={leave}>{T.session.signOut}</button>
       </header>
+      {isPartMissing.value && <div class="notice"><Alert message={T.errors.part} /><button type="button" onClick={() => location.reload()}>{T.common.reload}</button></div>}
       {error && <div class="page"><Alert message={error} /><button type="button" onClick={read}>{T.common.retry}</button></div>}
       {endpoints.value ? <Shown key={page.name} page={page} /> : !error && <main class="page"><p class="hint">{T.common.loading}</p></main>}
     </>
@@ -98,10 +103,6 @@ function Frame() {
 /** The page, whose code comes when it is first opened. */
 function Shown({ page }: { page: Page }) {
   const [Loaded, setLoaded] = useState<ComponentType | null>(null);
-  const [error, setError] = useState<string | null>(null);
-  useEffect(() => {
-    page.load().then((found) => setLoaded(() => found)).catch((failure: unknown) => setError(messageOf(failure)));
-  }, []);
-  if (error) return <main class="page"><Alert message={error} /></main>;
-  return Loaded ? <Loaded /> : <main class="page"><p class="hint">{T.common.loading}</p></main>;
+  useEffect(() => withPart(page.load(), (found) => setLoaded(() => found)), []);
+  return Loaded ? <Loaded /> : <main class="page">{!isPartMissing.value && <p class="hint">{T.common.loading}</p>}</main>;
 }

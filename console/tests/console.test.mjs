@@ -347,6 +347,314 @@ test("only the text that was checked can be saved", async () => {
   await own.close();
 });
 
+/** Opens a page of its own, signed in. */
+async function signedIn(hash) {
+  const own = await opened();
+  await own.goto(`${base}/console#/${hash}`);
+  await signIn(own, token);
+  return own;
+}
+
+/** Types a text into the editor in place of what is there. */
+async function typeOver(own, text) {
+  const editor = own.locator("[data-editor] .cm-content").first();
+  await editor.click();
+  await own.keyboard.press("Control+a");
+  await own.keyboard.press("Delete");
+  // Completion would take the Enter of a line.
+  await own.keyboard.type(text.replaceAll("\n", " "), { delay: 2 });
+  await own.keyboard.press("Escape");
+}
+
+const QUERY = (name) => `WITH logs AS (SELECT id, event_message FROM \`postgres.logs\` WHERE project = @project) SELECT id AS ${name} FROM logs`;
+
+test("somebody else's version is not replaced: what differs is shown, and nobody's text is lost", { timeout: 120_000 }, async () => {
+  await made("/api/endpoints", { name: "console.two", query: QUERY("first"), parameters: [{ name: "project", required: true }] });
+  const theirs = (fields) => api("PUT", "/api/endpoints/console.two", fields);
+  const shown = async () => (await api("GET", "/api/endpoints/console.two")).body;
+  const own = await signedIn("endpoints/console.two");
+  const conflict = own.getByRole("region", { name: "What differs" });
+  await typeOver(own, QUERY("mine"));
+  assert.equal((await theirs({ query: QUERY("theirs"), description: "of theirs" })).body.version, 2);
+  await own.getByRole("button", { name: "Check" }).click();
+  await conflict.getByText("Version 2 was saved").waitFor();
+  await conflict.locator(".cm-deletedChunk").first().waitFor();
+  assert.equal(await written(own), QUERY("mine"), "the text is still there");
+  assert.ok(await own.getByRole("button", { name: "Save as a new version" }).isDisabled());
+  // Also over a reload.
+  await own.reload();
+  await conflict.getByRole("button", { name: "Take version 2" }).click();
+  await own.waitForFunction((text) => document.querySelector("[data-editor]")?.shadowRoot?.querySelector(".cm-content")?.textContent === text, QUERY("theirs"));
+  await own.getByRole("button", { name: "Take it again" }).click();
+  await own.waitForFunction((text) => document.querySelector("[data-editor]")?.shadowRoot?.querySelector(".cm-content")?.textContent === text, QUERY("mine"));
+  // The race between the check and the save.
+  await own.getByRole("button", { name: "Check" }).click();
+  await own.getByText("as version 3").waitFor();
+  await theirs({ max_limit: 7 });
+  await own.getByRole("button", { name: "Save as a new version" }).click();
+  await conflict.getByText("Version 3 was saved").waitFor();
+  assert.equal((await shown()).query, QUERY("theirs"), "nothing was replaced");
+  await conflict.getByRole("button", { name: "Go on with mine, over version 3" }).click();
+  await own.getByRole("button", { name: "Check" }).click();
+  await own.getByText("as version 4").waitFor();
+  await own.getByRole("button", { name: "Save as a new version" }).click();
+  await own.getByText("version 4", { exact: true }).waitFor();
+  const { query, description, max_limit, version } = await shown();
+  assert.deepEqual([query, description, max_limit, version], [QUERY("mine"), "of theirs", 7, 4], "what only they changed is as they have it");
+  await own.getByText("not saved").waitFor({ state: "detached" });
+  // Another alert is a version too, but none of this form.
+  await typeOver(own, QUERY("later"));
+  await made("/api/endpoints/console.two/alerts", { name: "theirs", every_minutes: 60, condition: "rows > 5", url: "http://127.0.0.1:9/", parameters: { project: "p1" } });
+  await own.reload();
+  await own.getByRole("button", { name: "Check" }).click();
+  await own.getByText("as version 6").waitFor();
+  assert.equal(await conflict.count(), 0);
+  await own.close();
+});
+
+test("an alert and the settings of a source that somebody else changed are not replaced", async () => {
+  const own = await signedIn("endpoints/console.two/alerts");
+  await own.getByRole("button", { name: "Change theirs" }).click();
+  const dialog = own.getByRole("dialog");
+  await dialog.getByLabel("Again only after (minutes)").fill("40");
+  await api("PATCH", "/api/endpoints/console.two/alerts/theirs", { condition: "rows > 6" });
+  await dialog.getByRole("button", { name: "Save the alert" }).click();
+  await dialog.getByText("theirs was changed by somebody else").waitFor();
+  await dialog.getByRole("button", { name: "Go on with mine" }).click();
+  await dialog.getByRole("button", { name: "Save the alert" }).click();
+  await dialog.waitFor({ state: "detached" });
+  const { condition, again_after_minutes } = (await api("GET", "/api/endpoints/console.two/alerts/theirs")).body;
+  assert.deepEqual([condition, again_after_minutes], ["rows > 6", 40]);
+
+  await made("/api/sources", { name: "app.two" });
+  await own.goto(`${base}/console#/sources/app.two`);
+  await own.getByRole("tab", { name: "Settings" }).click();
+  await own.getByLabel("Keep rows for (days)").fill("9");
+  await api("PATCH", "/api/sources/app.two", { retention_days: 8 });
+  await own.getByRole("button", { name: "Save" }).click();
+  await own.getByText("app.two was changed by somebody else").waitFor();
+  assert.equal((await api("GET", "/api/sources/app.two")).body.retention_days, 8);
+  await own.getByRole("tab", { name: "Fields" }).click();
+  await own.getByRole("tab", { name: "Settings" }).click();
+  assert.equal(await own.getByLabel("Keep rows for (days)").inputValue(), "9");
+  await own.getByRole("button", { name: "Go on with mine" }).click();
+  await own.getByRole("button", { name: "Save" }).click();
+  await own.getByText("Saved.").waitFor();
+  assert.equal((await api("GET", "/api/sources/app.two")).body.retention_days, 9);
+  await own.close();
+});
+
+test("what is written is kept over tabs, pages and a reload, is run by Try it, and goes at sign-out", { timeout: 120_000 }, async () => {
+  const own = await signedIn("endpoints/console.two");
+  const draft = QUERY("drafted");
+  await typeOver(own, draft);
+  await own.getByText("not saved").waitFor();
+  await own.getByRole("tab", { name: "Try it" }).click();
+  await own.getByText("This runs your draft").waitFor();
+  await own.getByLabel("project *").pressSequentially("p2");
+  await own.getByRole("button", { name: "Run" }).click();
+  await own.getByRole("columnheader", { name: "drafted" }).waitFor();
+  assert.equal((await api("GET", "/api/endpoints/console.two")).body.query, QUERY("mine"));
+  await own.getByRole("tab", { name: "Query" }).click();
+  assert.equal(await written(own), draft);
+  await own.getByRole("link", { name: "Sources" }).click();
+  await own.goBack();
+  await own.locator("[data-editor] .cm-line").first().waitFor();
+  assert.equal(await written(own), draft);
+  await own.reload();
+  await own.locator("[data-editor] .cm-line").first().waitFor();
+  assert.equal(await written(own), draft);
+  await own.getByRole("tab", { name: "Try it" }).click();
+  assert.equal(await own.getByLabel("project *").inputValue(), "p2");
+
+  // A new one.
+  await own.goto(`${base}/console#/endpoints/new/endpoint`);
+  await own.getByLabel("Name", { exact: true }).first().pressSequentially("console.new");
+  await typeOver(own, "SELECT 41 + 1 AS answer");
+  await own.getByRole("link", { name: "Try the draft" }).click();
+  await own.getByLabel("project *").pressSequentially("p1");
+  await own.getByRole("button", { name: "Run" }).click();
+  await own.getByRole("gridcell", { name: "42", exact: true }).waitFor();
+  await own.reload();
+  await own.getByRole("link", { name: "Back to the query" }).click();
+  await own.locator("[data-editor] .cm-line").first().waitFor();
+  assert.deepEqual([await written(own), await own.getByLabel("Name", { exact: true }).first().inputValue()], ["SELECT 41 + 1 AS answer", "console.new"]);
+  // Discarding puts aside.
+  await own.getByRole("button", { name: "Discard my changes" }).click();
+  await own.getByRole("button", { name: "Take it again" }).click();
+  await own.waitForFunction(() => document.querySelector("[data-editor]")?.shadowRoot?.textContent.includes("41 + 1"));
+
+  // Explore: languages, a reload, another page.
+  const sql = "SELECT id, event_message FROM postgres_logs LIMIT 3";
+  await own.goto(explore({ q: "SELECT id FROM postgres_logs LIMIT 2" }));
+  await own.locator(".table[data-rows='2']").waitFor();
+  await typeOver(own, sql);
+  await own.getByRole("button", { name: "LQL", exact: true }).click();
+  await typeOver(own, "f:postgres_logs m.level:error");
+  await own.getByRole("button", { name: "SQL", exact: true }).click();
+  assert.equal(await written(own), sql);
+  await own.getByRole("button", { name: "LQL", exact: true }).click();
+  assert.equal(await written(own), "f:postgres_logs m.level:error");
+  await own.getByRole("button", { name: "SQL", exact: true }).click();
+  await own.reload();
+  await own.locator("[data-editor] .cm-line").first().waitFor();
+  assert.equal(await written(own), sql, "a reload keeps what has not run");
+  await own.getByRole("link", { name: "Status" }).click();
+  await own.getByRole("link", { name: "Explore" }).click();
+  await own.locator("[data-editor] .cm-line").first().waitFor();
+  assert.equal(await written(own), sql);
+  // What something else takes the place of is in the history.
+  await own.getByLabel("Endpoint", { exact: true }).selectOption("many");
+  await own.getByLabel("Endpoint", { exact: true }).selectOption("logs.all");
+  await own.waitForFunction((text) => document.querySelector("[data-editor]")?.shadowRoot?.textContent.includes(text), "LIMIT 3");
+  await own.getByRole("button", { name: "History" }).click();
+  const entry = own.locator(".history-entry").filter({ hasText: "not run" }).first();
+  await entry.waitFor();
+  assert.match(await entry.innerText(), /LIMIT 3[^]*Last 24 hours, project = p1/);
+  await own.keyboard.press("Escape");
+
+  await own.getByRole("button", { name: "Sign out" }).click();
+  await own.getByLabel("Access token").waitFor();
+  assert.equal(await own.evaluate(() => sessionStorage.length), 0);
+  assert.equal(await own.evaluate(() => Object.values(localStorage).join().includes("SELECT")), false);
+  assert.ok(!own.url().includes("SELECT"), own.url());
+  await signIn(own, token);
+  await own.getByRole("button", { name: "History" }).click();
+  assert.equal(await own.locator(".history-entry").filter({ hasText: "LIMIT 3" }).count(), 0);
+  await own.goto(`${base}/console#/endpoints/console.two`);
+  await own.locator("[data-editor] .cm-line").first().waitFor();
+  assert.equal(await written(own), QUERY("mine"));
+  await own.close();
+});
+
+test("deleting is no key pressed twice, and names of endpoints and sources must be typed", async () => {
+  const own = await signedIn("endpoints/console.two");
+  const there = async (path) => (await api("GET", path)).status === 200;
+  for (const [page, button, path, name] of [
+    ["endpoints/console.two", "Delete", "/api/endpoints/console.two", "console.two"],
+    ["sources/app.two", "Delete", "/api/sources/app.two", "app.two"],
+    ["endpoints/console.two/alerts", "Delete theirs", "/api/endpoints/console.two/alerts/theirs", null],
+  ].reverse()) {
+    await own.goto(`${base}/console#/${page}`);
+    if (page.startsWith("sources")) await own.getByRole("tab", { name: "Settings" }).click();
+    const remove = own.getByRole("button", { name: button, exact: true });
+    await remove.waitFor();
+    await remove.focus();
+    await own.keyboard.press("Enter");
+    await own.getByRole("dialog").waitFor();
+    assert.equal(await own.evaluate(() => document.activeElement?.textContent), "Cancel");
+    await own.keyboard.press("Enter");
+    await own.getByRole("dialog").waitFor({ state: "detached" });
+    assert.ok(await there(path), path);
+    await remove.click();
+    const verb = own.getByRole("dialog").getByRole("button", { name: "Delete" });
+    if (name !== null) {
+      assert.ok(await verb.isDisabled());
+      await own.getByLabel(`Type ${name} to delete it`).pressSequentially(name.slice(0, -1));
+      assert.ok(await verb.isDisabled());
+      await own.keyboard.press("Enter");
+      assert.ok(await there(path), path);
+      await own.getByLabel(`Type ${name} to delete it`).pressSequentially(name.slice(-1));
+    }
+    const done = own.waitForResponse((response) => response.request().method() === "DELETE");
+    await verb.click();
+    assert.equal((await done).status(), 204);
+    assert.ok(!(await there(path)), path);
+  }
+  await own.close();
+});
+
+test("an alert asks for the last minutes, and the window of Explore moves along in an endpoint", async () => {
+  const own = await signedIn(`explore?${new URLSearchParams({ endpoint: "logs.all", "p.project": "p1", range: "6h", q: "SELECT COUNT(*) AS n FROM postgres_logs" })}`);
+  await own.locator(".table[data-rows='1']").waitFor();
+  await own.getByRole("button", { name: "Save as endpoint" }).click();
+  await own.getByLabel("Name", { exact: true }).first().pressSequentially("console.window");
+  await own.getByRole("button", { name: "Check" }).click();
+  await own.getByText("as the new endpoint console.window").waitFor();
+  await own.getByRole("button", { name: "Save", exact: true }).click();
+  await own.getByRole("tab", { name: "Alerts" }).click();
+  const { parameters, query } = (await api("GET", "/api/endpoints/console.window")).body;
+  assert.equal(parameters.find((one) => one.name === "iso_timestamp_start").default, "now-6h");
+  assert.ok(!/TIMESTAMP_MICROS/.test(query));
+  await own.getByRole("button", { name: "New alert" }).click();
+  const dialog = own.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).pressSequentially("window");
+  await dialog.getByLabel("project *").pressSequentially("p1");
+  await dialog.getByLabel("Web hook").pressSequentially("http://127.0.0.1:9/hook");
+  await dialog.getByLabel("Time window").selectOption("of the last 5 minutes");
+  await dialog.getByText("Every 5 minutes the endpoint is asked for the last 5 minutes with project = p1.").waitFor();
+  // A click beside the dialog loses nothing.
+  await own.keyboard.press("Escape");
+  await own.getByRole("button", { name: "New alert" }).click();
+  assert.equal(await dialog.getByLabel("Time window").inputValue(), "now-5m");
+  await dialog.getByRole("button", { name: "Save the alert" }).click();
+  await own.locator("[data-secret]").waitFor();
+  assert.deepEqual((await api("GET", "/api/endpoints/console.window/alerts/window")).body.parameters, { iso_timestamp_start: "now-5m", project: "p1" });
+  const run = (await api("POST", "/api/endpoints/console.window/alerts/window/runs")).body;
+  assert.equal(run.error, null);
+  await own.close();
+});
+
+test("rows with several lines, long values and many columns can be read", { timeout: 120_000 }, async () => {
+  const many = Array.from({ length: 500 }, (_, n) => `${n} AS c${n}`).join(", ");
+  await made("/api/endpoints", { name: "console.lines", query: "SELECT 'first line\\nsecond line' AS event_message, REPEAT('long words ', 2000) AS long FROM UNNEST(GENERATE_ARRAY(1, 3)) AS n", sandboxable: false });
+  await made("/api/endpoints", { name: "console.wide", query: `SELECT n, ${many} FROM UNNEST(GENERATE_ARRAY(1, 2000)) AS n ORDER BY n`, max_limit: 10000, sandboxable: false });
+  const own = await signedIn("explore?endpoint=console.lines&mode=saved");
+  await own.locator(".table[data-rows='3']").waitFor();
+  assert.equal(await own.getByRole("gridcell").first().textContent(), "first line ↵ second line");
+  await own.getByRole("gridcell").first().click();
+  const detail = own.getByRole("complementary", { name: "Row" });
+  await detail.getByText("12,000 more characters").waitFor();
+  const value = await detail.locator(".leaf-value").nth(1).boundingBox();
+  assert.ok(value.width > 200, `${value.width} pixels wide`);
+  await own.goto(`${base}/console#/explore?endpoint=console.wide&mode=saved`);
+  await own.locator(".table[data-rows='2000']").waitFor();
+  assert.ok((await own.getByRole("gridcell").count()) < 3000);
+  await own.locator(".table").evaluate((table) => table.scrollTo({ left: table.scrollWidth }));
+  await own.getByRole("columnheader", { name: "c499", exact: true }).waitFor();
+  const [head, cell] = [await own.getByRole("columnheader", { name: "c499", exact: true }).boundingBox(), await own.getByRole("gridcell", { name: "499", exact: true }).first().boundingBox()];
+  assert.ok(Math.abs(head.x - cell.x) < 1 && head.x + head.width <= 1360, "a column stands below its head, and within the page");
+  await own.locator(".table").focus();
+  await own.keyboard.press("End");
+  await own.locator("#row-1999").waitFor();
+  await own.locator(".table").evaluate((table) => table.scrollTo({ left: table.scrollWidth / 2 }));
+  await own.getByRole("columnheader", { name: "c250", exact: true }).waitFor();
+  await own.close();
+});
+
+test("what is not there says so: an endpoint, a server, a part of the console", async () => {
+  const own = await signedIn(`explore?${new URLSearchParams({ endpoint: "no.such", q: "SELECT 1" })}`);
+  await own.getByRole("alert").getByText("There is no endpoint no.such that this token may query").waitFor();
+  await own.goto(`${base}/console#/status`);
+  await own.locator(".tag").getByText("ready", { exact: true }).waitFor();
+  await own.locator(".figures").waitFor();
+  await own.route("**/ready", (route) => route.abort());
+  await own.route("**/metrics", (route) => route.abort());
+  await own.locator(".tag").getByText("not answering").waitFor();
+  await own.getByText("These figures are old").waitFor();
+  assert.equal(await own.locator(".tag").getByText("ready", { exact: true }).count(), 0);
+  await own.unroute("**/ready");
+  await own.unroute("**/metrics");
+  await own.locator(".tag").getByText("ready", { exact: true }).waitFor();
+  await own.getByText("These figures are old").waitFor({ state: "detached" });
+  said.splice(0, said.length, ...said.filter((line) => !/net::ERR_FAILED/.test(line)));
+  await own.close();
+  // After an upgrade the parts have other names.
+  const old = await signedIn(`explore?${new URLSearchParams({ endpoint: "logs.all", "p.project": "p1", q: "SELECT id FROM postgres_logs LIMIT 2" })}`);
+  await old.locator(".table[data-rows='2']").waitFor();
+  await typeOver(old, "SELECT id FROM postgres_logs LIMIT 4");
+  await old.route("**/console/assets/Tokens-*.js", (route) => route.fulfill({ status: 404, body: "" }));
+  await old.getByRole("link", { name: "Tokens" }).click();
+  await old.getByText("A part of the console cannot be loaded").waitFor();
+  await old.unroute("**/console/assets/Tokens-*.js");
+  await old.getByRole("button", { name: "Reload the page" }).click();
+  await old.getByRole("button", { name: "New token" }).waitFor();
+  await old.goBack();
+  await old.locator("[data-editor] .cm-line").first().waitFor();
+  assert.equal(await written(old), "SELECT id FROM postgres_logs LIMIT 4");
+  await old.close();
+});
+
 test("a time range that is being written stays the same in the other zone", async () => {
   const abroad = await browser.newContext({ timezoneId: "America/New_York" });
   const own = await opened(abroad);

@@ -2,7 +2,7 @@
 import { after } from "node:test";
 
 const vite = await (await import(new URL("../node_modules/vite/dist/node/index.js", import.meta.url))).createServer({ root: new URL("..", import.meta.url).pathname, server: { middlewareMode: true, hmr: false, ws: false }, appType: "custom", logLevel: "error", optimizeDeps: { noDiscovery: true }, oxc: { jsx: { runtime: "automatic", importSource: "preact" } } });
-globalThis.localStorage ??= { getItem: () => null, setItem: () => undefined };
+globalThis.localStorage ??= { getItem: () => null, setItem: () => undefined, removeItem: () => undefined };
 globalThis.sessionStorage ??= { getItem: () => null, setItem: () => undefined, removeItem: () => undefined };
 after(() => vite.close());
 

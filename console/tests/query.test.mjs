@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 // One command runs all tests that need no browser.
 import "./access.test.mjs";
+import "./draft.test.mjs";
 import "./live.test.mjs";
 import "./result.test.mjs";
 import "./state.test.mjs";
@@ -13,8 +14,8 @@ let path;
 let counts;
 before(async () => {
   counts = await load("/src/query/histogram.ts");
-  sql = await load("/src/query/sqlText.ts");
-  path = await load("/src/query/path.ts");
+  sql = await load("/src/sqlText.ts");
+  path = await load("/src/result/path.ts");
 });
 
 const flat = (text) => text?.replace(/\s+/g, " ").trim();

@@ -79,6 +79,25 @@ export async function json<Answer>(path: string, options?: Options): Promise<Ans
   return answer;
 }
 
+/** An answer with the entity tag of what it shows. */
+export async function tagged<Answer>(path: string, options?: Options): Promise<{ value: Answer; tag: string }> {
+  const session = sessionSignal();
+  const response = await send(path, options);
+  const value = (await response.json()) as Answer;
+  session.throwIfAborted();
+  // A proxy that compresses makes a tag weak, which the server would not take.
+  return { value, tag: (response.headers.get("etag") ?? "").replace(/^W\//, "") };
+}
+
+/** The header of a request that changes what was read under a tag, and nothing newer. */
+export const onlyIf = (tag: string | undefined): Record<string, string> | undefined => (tag ? { "if-match": tag } : undefined);
+
+/** Whether a change is refused because somebody else has changed the same meanwhile. */
+export const isOvertaken = (failure: unknown): boolean => failure instanceof Failure && failure.status === 412;
+
+/** A refusal with everything that is wrong, a line each. */
+export const linesOf = (failure: unknown): string => (failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure));
+
 /** What a token may do. */
 export const currentToken = (as: string): Promise<CurrentToken> => json("/api/access-tokens/current", { as });
 

@@ -1,6 +1,7 @@
 // The access token of this tab and what it may do. The token is kept in sessionStorage: it ends with the tab, and is in no
 // cookie, no address and no log.
 import { computed, signal } from "@preact/signals";
+import { beginDrafts, endDrafts } from "../drafts";
 import type { components } from "./schema";
 
 export type CurrentToken = components["schemas"]["CurrentAccessToken"];
@@ -33,6 +34,34 @@ function endSession(): void {
 
 export const isPrivate = computed(() => (access.value?.scopes ?? "").split(" ").includes("private"));
 
+/** Who the last session was of, as far as the server tells: its id, and without one what else is known. */
+const holderOf = ({ id, description, scopes, pinned }: CurrentToken): string => JSON.stringify([id ?? null, description, scopes, pinned]);
+const HOLDER = "tidegate.holder";
+let holder = heldBy();
+
+/** Who signed in last in this browser: what it keeps of sessions, the history of queries, is theirs. */
+function heldBy(): string {
+  try {
+    return localStorage.getItem(HOLDER) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+function holds(next: string): void {
+  holder = next;
+  try {
+    if (next === "") localStorage.removeItem(HOLDER);
+    else localStorage.setItem(HOLDER, next);
+  } catch {
+    // Then nothing else is kept either.
+  }
+}
+
+/** What is forgotten when another holder signs in, or this one signs out. */
+const forgotten: (() => void)[] = [];
+export const onForget = (forget: () => void): void => void forgotten.push(forget);
+
 export function signIn(value: string, current: CurrentToken): void {
   try {
     sessionStorage.setItem(KEY, value);
@@ -40,6 +69,10 @@ export function signIn(value: string, current: CurrentToken): void {
     // Without storage the session lives as long as the page.
   }
   if (token.value !== value) endSession();
+  const isSame = holder === holderOf(current);
+  holds(holderOf(current));
+  if (!isSame) for (const forget of forgotten) forget();
+  beginDrafts(isSame);
   token.value = value;
   access.value = current;
   endedBecause.value = null;
@@ -52,6 +85,11 @@ export function signOut(because: string | null = null): void {
     // As above.
   }
   endSession();
+  endDrafts(because !== null);
+  if (because === null) {
+    for (const forget of forgotten) forget();
+    holds("");
+  }
   token.value = null;
   access.value = null;
   endedBecause.value = because;

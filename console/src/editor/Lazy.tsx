@@ -1,6 +1,7 @@
 // The editor, loaded after the page is there: it is the largest part of the console.
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { withPart } from "../ui/part";
 import type { EditorProps } from "./Editor";
 
 let loaded: ComponentType<EditorProps> | null = null;
@@ -9,7 +10,7 @@ export function Editor(props: EditorProps & { lines?: number }) {
   const [Loaded, setLoaded] = useState<ComponentType<EditorProps> | null>(() => loaded);
   useEffect(() => {
     if (Loaded) return;
-    void import("./Editor").then((module) => {
+    withPart(import("./Editor"), (module) => {
       loaded = module.default;
       setLoaded(() => module.default);
     });
@@ -20,6 +21,6 @@ export function Editor(props: EditorProps & { lines?: number }) {
 
 export function Diff(props: { before: string; after: string; label: string }) {
   const [Loaded, setLoaded] = useState<ComponentType<typeof props> | null>(null);
-  useEffect(() => void import("./Diff").then((module) => setLoaded(() => module.default)), []);
+  useEffect(() => withPart(import("./Diff"), (module) => setLoaded(() => module.default)), []);
   return Loaded ? <Loaded {...props} /> : <div class="diff" />;
 }

@@ -2,7 +2,7 @@
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import functions from "../functions.json";
 import { recordOf, type Field } from "../result/types";
-import { identifier } from "../query/sqlText";
+import { identifier } from "../sqlText";
 import { keywords } from "./languages";
 
 /** What is known of the tables; a table whose columns are not known yet has none. */

@@ -1,15 +1,34 @@
 // An alert as a form, and in words what it will do.
 import { useState } from "preact/hooks";
-import { Failure, json, messageOf, segment, type Schemas } from "../api/client";
-import type { EndpointInfo } from "../api/document";
+import { isOvertaken, json, linesOf, onlyIf, segment, tagged, type Schemas } from "../api/client";
+import { type EndpointInfo, timeBounds } from "../api/document";
+import { useDraft } from "../drafts";
 import { ParameterField } from "../explore/Sidebar";
 import { T } from "../text";
 import { useAction } from "../ui/load";
 import { Alert, Dialog, Field, Toggle } from "../ui/parts";
 import { type AlertFields, alertInWords, COMPARISONS, type Comparison, conditionOf, textOf } from "./alertWords";
+import { AlertWindow } from "./AlertWindow";
+import { Aside, Conflict } from "./Conflict";
+import { isSame, merged } from "./draft";
 
 type Shown = Schemas["Alert"];
 type Made = Schemas["MadeAlert"];
+
+/** An alert as it was read, with its entity tag. */
+export interface ReadAlert {
+  alert: Shown;
+  tag: string;
+}
+
+interface Draft {
+  fields: AlertFields;
+  base: { tag: string; fields: AlertFields } | null;
+  aside?: AlertFields;
+}
+
+const draftFrom = (read: ReadAlert | null): Draft => ({ fields: fieldsOf(read?.alert ?? null), base: read && { tag: read.tag, fields: fieldsOf(read.alert) } });
+const written = (fields: AlertFields): string => Object.entries(fields).map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join("\n");
 
 function fieldsOf(alert: Shown | null): AlertFields {
   if (alert === null) return { name: "", every_minutes: 5, condition: "rows > 0", url: "", parameters: {}, again_after_minutes: 0, notify_resolved: true, paused: false };
@@ -17,11 +36,15 @@ function fieldsOf(alert: Shown | null): AlertFields {
   return { name, description, every_minutes, condition, url, parameters, again_after_minutes, notify_resolved, paused };
 }
 
-export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoint: string; info: EndpointInfo | undefined; alert: Shown | null; onClose: () => void; onSaved: (saved: Shown | Made) => void }) {
-  const [fields, setFields] = useState<AlertFields>(() => fieldsOf(alert));
+export function AlertForm({ endpoint, info, read, onClose, onSaved }: { endpoint: string; info: EndpointInfo | undefined; read: ReadAlert | null; onClose: () => void; onSaved: (saved: Shown | Made) => void }) {
+  const alert = read?.alert ?? null;
+  const kept = useDraft<Draft>(`alert ${endpoint} ${alert?.name ?? ""}`, () => draftFrom(read));
+  const { fields, base } = kept.value;
+  /** The alert as somebody else has changed it meanwhile. */
+  const [newer, setNewer] = useState<ReadAlert | null>(() => (read && base && base.tag !== read.tag ? read : null));
   const [error, setError] = useState<string | null>(null);
   const { busy, act } = useAction();
-  const set = (change: Partial<AlertFields>): void => setFields({ ...fields, ...change });
+  const set = (change: Partial<AlertFields>): void => kept.update((draft) => ({ ...draft, fields: { ...draft.fields, ...change } }));
   const condition = conditionOf(fields.condition);
   const setCondition = (change: Partial<typeof condition>): void => set({ condition: textOf({ ...condition, ...change }) });
   const values = fields.parameters ?? {};
@@ -33,11 +56,31 @@ export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoin
     event.preventDefault();
     const path = `/api/endpoints/${segment(endpoint)}/alerts`;
     setError(null);
-    const save = (): Promise<Shown | Made> => (alert === null ? json<Made>(path, { method: "POST", body: fields }) : json<Shown>(`${path}/${segment(alert.name)}`, { method: "PATCH", body: fields }));
-    act(save, onSaved, (failure) => setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure)));
+    const save = (): Promise<Shown | Made> => (alert === null ? json<Made>(path, { method: "POST", body: fields }) : json<Shown>(`${path}/${segment(alert.name)}`, { method: "PATCH", body: fields, headers: onlyIf(base?.tag) }));
+    const done = (saved: Shown | Made): void => {
+      kept.drop();
+      onSaved(saved);
+    };
+    act(save, done, (failure) => {
+      setError(linesOf(failure));
+      if (!isOvertaken(failure) || !alert) return;
+      tagged<Shown>(`${path}/${segment(alert.name)}`).then(({ value, tag }) => setNewer({ alert: value, tag }), () => undefined);
+    });
   };
+  const theirs = newer && fieldsOf(newer.alert);
+  const mine = base && theirs ? merged(base.fields, fields, theirs) : fields;
+  const isStale = theirs !== null && base !== null && !isSame(base.fields, theirs);
+  const choose = (fields: AlertFields, aside?: AlertFields): void => {
+    setError(null);
+    setNewer(null);
+    kept.set({ ...draftFrom(newer), fields, aside });
+  };
+  const bounds = timeBounds(info);
+  const others = info?.parameters.filter((one) => one.name !== bounds?.start && one.name !== bounds?.end) ?? [];
   return (
     <Dialog title={alert === null ? T.alerts.create : T.alerts.change(alert.name)} onClose={onClose} busy={busy}>
+      {isStale && theirs && <Conflict message={T.conflict.other(alert?.name ?? "")} theirs={written(theirs)} mine={written(mine)} keep={T.conflict.keep} take={T.conflict.take} onKeep={() => choose(mine)} onTake={() => choose(theirs, mine)} />}
+      {kept.value.aside && <Aside onTake={() => kept.set({ ...kept.value, fields: kept.value.aside ?? fields, aside: undefined })} onDrop={() => kept.set({ ...kept.value, aside: undefined })} />}
       <form class="stack" onSubmit={save}>
         <div class="grid">
           <Field label={T.alerts.name}>{(id) => <input id={id} required maxLength={64} value={fields.name} onInput={(event) => set({ name: event.currentTarget.value })} />}</Field>
@@ -69,7 +112,8 @@ export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoin
           <fieldset>
             <legend>{T.parameters.title}</legend>
             <div class="grid">
-              {info?.parameters.map((one) => <ParameterField key={one.name} parameter={one} value={values[one.name] ?? ""} onChange={(value) => setParameter(one.name, value)} />)}
+              {info && bounds && <AlertWindow info={info} bounds={bounds} values={values} onChange={(parameters) => set({ parameters })} />}
+              {others.map((one) => <ParameterField key={one.name} parameter={one} value={values[one.name] ?? ""} onChange={(value) => setParameter(one.name, value)} />)}
             </div>
           </fieldset>
         )}
@@ -79,13 +123,13 @@ export function AlertForm({ endpoint, info, alert, onClose, onSaved }: { endpoin
         <Toggle label={T.alerts.paused} hint={T.alerts.pausedHint} value={fields.paused ?? false} onChange={(paused) => set({ paused })} />
         <div>
           <h3>{T.alerts.willDo}</h3>
-          <ul class="may">{alertInWords(fields).map((line) => <li key={line}>{line}</li>)}</ul>
+          <ul class="may">{alertInWords(fields, bounds).map((line) => <li key={line}>{line}</li>)}</ul>
           <p class="hint">{T.alerts.versionHint}</p>
         </div>
         {error && <Alert message={error} />}
         <div class="actions">
-          <button type="submit" class="primary" disabled={busy}>{T.alerts.save}</button>
-          <button type="button" disabled={busy} onClick={onClose}>{T.common.cancel}</button>
+          <button type="submit" class="primary" disabled={busy || isStale}>{T.alerts.save}</button>
+          <button type="button" disabled={busy} onClick={() => (kept.drop(), onClose())}>{T.common.cancel}</button>
         </div>
       </form>
     </Dialog>

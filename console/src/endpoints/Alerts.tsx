@@ -1,12 +1,12 @@
 // The alerts of an endpoint: their state, their last runs, and the ways to make, try, change and delete one.
 import { useState } from "preact/hooks";
-import { json, messageOf, segment, type Schemas } from "../api/client";
-import type { EndpointInfo } from "../api/document";
+import { json, messageOf, segment, tagged, type Schemas } from "../api/client";
+import { type EndpointInfo, timeBounds } from "../api/document";
 import { ago, count, duration, time } from "../result/format";
 import { T } from "../text";
-import { Alert, CopyButton, Dialog, Empty } from "../ui/parts";
+import { Alert, Confirm, CopyButton, Dialog, Empty } from "../ui/parts";
 import { useLoaded } from "../ui/load";
-import { AlertForm } from "./AlertForm";
+import { AlertForm, type ReadAlert } from "./AlertForm";
 import { alertInWords } from "./alertWords";
 
 type Shown = Schemas["Alert"];
@@ -25,7 +25,13 @@ function told({ state, status, error, delivered, given_up, attempt }: Delivery):
 
 export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: EndpointInfo | undefined; onChanged: () => void }) {
   const { value, error, reload } = useLoaded((signal) => json<Shown[]>(`/api/endpoints/${segment(endpoint)}/alerts`, { signal }), [endpoint], 3000);
-  const [editing, setEditing] = useState<Shown | "new" | null>(null);
+  const [editing, setEditing] = useState<ReadAlert | "new" | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  // As it is now, and not as the list had it.
+  const edit = (name: string): void => {
+    setProblem(null);
+    tagged<Shown>(pathOf(endpoint, name)).then(({ value, tag }) => setEditing({ alert: value, tag }), (failure: unknown) => setProblem(messageOf(failure)));
+  };
   const [secret, setSecret] = useState<string | null>(null);
   const [warnings, setWarnings] = useState<string[]>([]);
   // A form that is open stays so: what is told here is of another alert, or comes late.
@@ -40,15 +46,16 @@ export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: 
         <span class="spacer" />
         <button type="button" class="primary" onClick={() => setEditing("new")}>{T.alerts.create}</button>
       </div>
-      {error && <Alert message={error} />}
+      {(error ?? problem) && <Alert message={error ?? problem ?? ""} />}
       {warnings.length > 0 && <Alert kind="warning" message={warnings.join("\n")} />}
       {value?.length === 0 && <Empty title={T.alerts.none}>{T.alerts.noneHint}</Empty>}
-      {value?.map((one) => <One key={one.name} endpoint={endpoint} alert={one} onEdit={() => setEditing(one)} onChanged={changed} onSecret={setSecret} />)}
+      {value?.map((one) => <One key={one.name} endpoint={endpoint} info={info} alert={one} onEdit={() => edit(one.name)} onChanged={changed} onSecret={setSecret} />)}
       {editing && (
         <AlertForm
           endpoint={endpoint}
           info={info}
-          alert={editing === "new" ? null : editing}
+          key={editing === "new" ? "new" : editing.alert.name}
+          read={editing === "new" ? null : editing}
           onClose={() => setEditing(null)}
           onSaved={(saved) => {
             setEditing(null);
@@ -72,7 +79,7 @@ export function Alerts({ endpoint, info, onChanged }: { endpoint: string; info: 
   );
 }
 
-function One({ endpoint, alert, onEdit, onChanged, onSecret }: { endpoint: string; alert: Shown; onEdit: () => void; onChanged: () => void; onSecret: (secret: string) => void }) {
+function One({ endpoint, info, alert, onEdit, onChanged, onSecret }: { endpoint: string; info: EndpointInfo | undefined; alert: Shown; onEdit: () => void; onChanged: () => void; onSecret: (secret: string) => void }) {
   const path = pathOf(endpoint, alert.name);
   const runs = useLoaded((signal) => json<Run[]>(`${path}/runs`, { signal }), [path, alert.last_run?.at]);
   const [said, setSaid] = useState<{ message: string; kind: "done" | "error" | "warning" } | null>(null);
@@ -125,7 +132,7 @@ function One({ endpoint, alert, onEdit, onChanged, onSecret }: { endpoint: strin
         <button type="button" class="small" disabled={busy} onClick={onEdit} aria-label={T.alerts.change(alert.name)}>{T.alerts.edit}</button>
         <button type="button" class="small danger" disabled={busy} onClick={() => setRemoving(true)} aria-label={T.alerts.removeOf(alert.name)}>{T.alerts.remove}</button>
       </div>
-      <ul class="may">{alertInWords(alert).map((line) => <li key={line}>{line}</li>)}</ul>
+      <ul class="may">{alertInWords(alert, timeBounds(info)).map((line) => <li key={line}>{line}</li>)}</ul>
       {said && <Alert message={said.message} kind={said.kind} />}
       {alert.last_delivery && <p class={alert.last_delivery.delivered ? "hint" : "bad"}>{T.alerts.lastMessage(when(alert.last_delivery.at))} {told(alert.last_delivery)}</p>}
       {runs.error && <Alert message={runs.error} />}
@@ -160,13 +167,9 @@ function One({ endpoint, alert, onEdit, onChanged, onSecret }: { endpoint: strin
         </details>
       )}
       {removing && (
-        <Dialog title={T.alerts.removeTitle(alert.name)} onClose={() => setRemoving(false)}>
+        <Confirm title={T.alerts.removeTitle(alert.name)} verb={T.alerts.remove} onConfirm={() => void remove()} onClose={() => setRemoving(false)}>
           <p>{T.alerts.removeText}</p>
-          <div class="actions">
-            <button type="button" class="danger" onClick={() => void remove()}>{T.alerts.remove}</button>
-            <button type="button" onClick={() => setRemoving(false)}>{T.common.cancel}</button>
-          </div>
-        </Dialog>
+        </Confirm>
       )}
     </section>
   );

@@ -1,19 +1,21 @@
 // The pages of endpoints: the list, and one endpoint with its tabs.
 import type { Schemas } from "../api/client";
 import { json } from "../api/client";
+import type { EndpointRecord } from "../api/records";
 import { address, route } from "../route";
 import { ago, count, duration } from "../result/format";
 import { T } from "../text";
 import { Empty, Page } from "../ui/parts";
 import { useLoaded } from "../ui/load";
-import { draft } from "./draft";
+import { draftName, unsaved } from "./draft";
+import { draftOf } from "../drafts";
 import { Endpoint } from "./Endpoint";
 
-export type EndpointRecord = Schemas["Endpoint"];
 
 export default function Endpoints() {
-  const [, name, tab] = route.value.path;
-  if (name !== undefined) return <Endpoint key={name} name={name === "new" && tab === "endpoint" ? null : name} tab={tab ?? "query"} />;
+  const [, name, tab, tabOfNew] = route.value.path;
+  if (name === "new" && tab === "endpoint") return <Endpoint key="a new one" name={null} tab={tabOfNew ?? "query"} />;
+  if (name !== undefined) return <Endpoint key={`the one ${name}`} name={name} tab={tab ?? "query"} />;
   return <List />;
 }
 
@@ -26,7 +28,8 @@ function List() {
     <Page title={T.nav.endpoints} error={error} head={
       <>
         <span class="spacer" />
-        <a class="button primary" href={address(["endpoints", "new", "endpoint"])} onClick={() => (draft.value = null)}>{T.endpoints.create}</a>
+        <a class="button primary" href={address(["endpoints", "new", "endpoint"])}>{T.endpoints.create}</a>
+        {draftOf(draftName(undefined)) !== undefined && <span class="tag warning">{T.endpoints.unsaved}</span>}
       </>}>
       {value?.length === 0 && <Empty title={T.endpoints.none}>{T.endpoints.noneHint}</Empty>}
       {value && value.length > 0 && (
@@ -48,7 +51,7 @@ function List() {
               {[...value].sort((a, b) => a.name.localeCompare(b.name)).map((one) => (
                 <tr key={one.id}>
                   <td>
-                    <a class="main" href={address(["endpoints", one.name])}>{one.name}</a>
+                    <a class="main" href={address(["endpoints", one.name])}>{one.name}</a> {unsaved(one.id, one) && <span class="tag warning">{T.endpoints.unsaved}</span>}
                     <p class="hint">{one.description}</p>
                   </td>
                   <td class="nowrap">{T.endpoints.kinds[one.kind ?? "sql"]}</td>

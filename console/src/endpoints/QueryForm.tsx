@@ -1,6 +1,6 @@
 // The definition of an endpoint: its query, its parameters, its settings. What a save would do is told before it is done.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Failure, isAbort, json, messageOf, segment, type Schemas } from "../api/client";
+import { isAbort, isOvertaken, json, linesOf, onlyIf, segment, tagged, type Schemas } from "../api/client";
 import { reloadEndpoints } from "../api/document";
 import type { Mistake } from "../editor/Editor";
 import { Editor } from "../editor/Lazy";
@@ -8,11 +8,13 @@ import { mistakesOf } from "../editor/mistakes";
 import { T } from "../text";
 import { Alert, Field, Toggle } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
-import { draft } from "./draft";
-import type { EndpointRecord } from "./Endpoints";
+import { dropDraft, useDraft } from "../drafts";
+import { ago } from "../result/format";
+import { Aside, Conflict } from "./Conflict";
+import { type Draft, draftFrom, draftName, type Fields, fieldsOf, isSame, merged, type Read, written } from "./draft";
+import type { EndpointRecord } from "../api/records";
 import { ParameterList } from "./ParameterList";
 
-type Fields = Schemas["NewEndpoint"];
 type Checked = Schemas["CheckedEndpoint"];
 
 /** What a new endpoint begins with. */
@@ -30,21 +32,21 @@ function template(source: string): Fields {
   };
 }
 
-function fieldsOf(record: EndpointRecord): Fields {
-  const { name, description, query, parameters, max_limit, cache_duration_seconds, proactive_requerying_seconds, sandboxable, redact_pii } = record;
-  return { name, description, query, parameters, max_limit, cache_duration_seconds, proactive_requerying_seconds, sandboxable, redact_pii };
-}
-
-export function QueryForm({ record, onSaved }: { record: EndpointRecord | null; onSaved: (record: EndpointRecord) => void }) {
+export function QueryForm({ read, onSaved, onNewer }: { read: Read | null; onSaved: (saved: Read) => void; onNewer: () => void }) {
   const sources = useLoaded((signal) => json<Schemas["Source"][]>("/api/sources", { signal }), []);
-  if (record === null && sources.value === null) return sources.error ? <Alert message={sources.error} /> : <p class="hint">{T.common.loading}</p>;
-  return <Form record={record} start={record ? fieldsOf(record) : (draft.value ?? template(sources.value?.[0]?.name ?? "source"))} sources={sources.value?.map((one) => one.name) ?? []} onSaved={onSaved} />;
+  if (read === null && sources.value === null) return sources.error ? <Alert message={sources.error} /> : <p class="hint">{T.common.loading}</p>;
+  return <Form read={read} first={template(sources.value?.[0]?.name ?? "source")} sources={sources.value?.map((one) => one.name) ?? []} onSaved={onSaved} onNewer={onNewer} />;
 }
 
-function Form({ record, start, sources, onSaved }: { record: EndpointRecord | null; start: Fields; sources: string[]; onSaved: (record: EndpointRecord) => void }) {
-  const [fields, setFields] = useState<Fields>(start);
+function Form({ read, first, sources, onSaved, onNewer }: { read: Read | null; first: Fields; sources: string[]; onSaved: (saved: Read) => void; onNewer: () => void }) {
+  const record = read?.record ?? null;
+  const kept = useDraft<Draft>(draftName(record?.id), () => (read ? draftFrom(read) : { fields: first, base: null }));
+  const start = record ? fieldsOf(record) : first;
+  const own = kept.value;
+  const { fields, base } = own;
   /** The fields as they are now, for what goes on after an answer. */
-  const latest = useRef(fields);
+  const latest = useRef(own);
+  latest.current = own;
   const checking = useRef<AbortController | null>(null);
   const [checked, setChecked] = useState<Checked | null>(null);
   const [error, setError] = useState<string | null>(null);
@@ -52,13 +54,25 @@ function Form({ record, start, sources, onSaved }: { record: EndpointRecord | nu
   const [isChecking, setChecking] = useState(false);
   const saving = useAction();
   const isCode = record?.kind === "wasm";
-  const set = (change: Partial<Fields>): void => {
-    latest.current = { ...latest.current, ...change };
-    setFields(latest.current);
+  const change = (draft: Draft): void => {
+    latest.current = draft;
+    kept.set(draft);
     setChecked(null);
     // What is being checked is another text now.
     checking.current?.abort();
   };
+  const set = (fields: Partial<Fields>): void => change({ ...latest.current, fields: { ...latest.current.fields, ...fields } });
+  // A newer version that changed nothing of this, such as one with another alert, is what it is made from now.
+  const isNewer = read !== null && base !== null && base.tag !== read.tag;
+  const isWritten = !isSame(fields, base?.fields ?? first);
+  const stands = isNewer && isWritten && !isSame(base.fields, start) && !isSame(fields, start);
+  useEffect(() => {
+    if (read && isNewer && !stands) change({ ...latest.current, ...draftFrom(read), fields: isWritten ? latest.current.fields : start });
+  }, [read?.tag]);
+  useEffect(() => {
+    // What is as it is saved is no draft.
+    if (!isWritten && own.aside === undefined) dropDraft(draftName(record?.id));
+  }, [own]);
   useEffect(() => () => checking.current?.abort(), []);
   const begin = (): void => {
     setError(null);
@@ -66,24 +80,26 @@ function Form({ record, start, sources, onSaved }: { record: EndpointRecord | nu
   };
   const failed = (failure: unknown): void => {
     setChecked(null);
-    setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure));
+    setError(linesOf(failure));
     setMistakes(mistakesOf(failure));
+    if (isOvertaken(failure)) onNewer();
   };
   const check = async (): Promise<void> => {
     if (saving.busy) return;
     checking.current?.abort();
-    const own = (checking.current = new AbortController());
-    const sent = latest.current;
+    const controller = (checking.current = new AbortController());
+    const sent = latest.current.fields;
     begin();
     setChecking(true);
     try {
-      const found = await json<Checked>(`/api/endpoints/${segment(record?.name ?? (sent.name || "unnamed"))}/check`, { method: "POST", body: sent, signal: own.signal });
+      const path = `/api/endpoints/${segment(record?.name ?? (sent.name || "unnamed"))}/check`;
+      const found = await json<Checked>(path, { method: "POST", body: sent, headers: onlyIf(base?.tag), signal: controller.signal });
       // Only what was checked may be saved.
-      if (latest.current === sent && checking.current === own) setChecked(found);
+      if (latest.current.fields === sent && checking.current === controller) setChecked(found);
     } catch (failure) {
-      if (checking.current === own && !own.signal.aborted && !isAbort(failure)) failed(failure);
+      if (checking.current === controller && !controller.signal.aborted && !isAbort(failure)) failed(failure);
     } finally {
-      if (checking.current === own) setChecking(false);
+      if (checking.current === controller) setChecking(false);
     }
   };
   const path = record ? `/api/endpoints/${segment(record.name)}` : "/api/endpoints";
@@ -91,17 +107,37 @@ function Form({ record, start, sources, onSaved }: { record: EndpointRecord | nu
     begin();
     saving.act(
       async () => {
-        const saved = await json<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: latest.current });
-        draft.value = null;
+        const { value, tag } = await tagged<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: latest.current.fields, headers: onlyIf(base?.tag) });
+        kept.drop();
         reloadEndpoints();
-        return saved;
+        // Also where another tab is shown by now.
+        onSaved({ record: value, tag });
       },
-      onSaved,
+      () => undefined,
       failed,
     );
   };
+  /** What goes on where somebody else has saved a version: mine, merged with it, or that version. */
+  const choose = (fields: Fields, aside?: Fields): void => {
+    begin();
+    change({ ...(read ? draftFrom(read) : { base: null }), fields, aside });
+  };
   const busy = isChecking || saving.busy;
+  const mine = base ? merged(base.fields, fields, start) : fields;
   return (
+    <>
+    {stands && read && base && (
+      <Conflict
+        message={T.conflict.endpoint(read.record.version, read.record.author ?? "", read.record.updated_at ? ago(Date.parse(read.record.updated_at)) : "", base.version)}
+        theirs={written(start)}
+        mine={written(mine)}
+        keep={T.conflict.keepVersion(read.record.version)}
+        take={T.conflict.takeVersion(read.record.version)}
+        onKeep={() => choose(mine)}
+        onTake={() => choose(start, mine)}
+      />
+    )}
+    {own.aside !== undefined && <Aside onTake={() => change({ ...own, fields: own.aside ?? fields, aside: isWritten ? fields : undefined })} onDrop={() => change({ ...own, aside: undefined })} />}
     <div class="columns">
       {/* What is written while it is saved would be lost with the answer. */}
       <div class="stack" inert={saving.busy}>
@@ -130,14 +166,16 @@ function Form({ record, start, sources, onSaved }: { record: EndpointRecord | nu
         {error && <Alert message={error} />}
         {checked && <Findings checked={checked} />}
         <div class="actions">
-          <button type="button" disabled={busy} onClick={() => void check()}>{T.endpoints.check}</button>
-          <button type="button" class="primary" disabled={busy || checked === null || checked.unchanged} onClick={save}>
+          <button type="button" disabled={busy || stands} onClick={() => void check()}>{T.endpoints.check}</button>
+          <button type="button" class="primary" disabled={busy || stands || checked === null || checked.unchanged} onClick={save}>
             {record ? T.endpoints.saveVersion : T.endpoints.saveNew}
           </button>
+          {isWritten && <button type="button" disabled={busy} onClick={() => choose(start, mine)}>{T.endpoints.discard}</button>}
         </div>
-        {!checked && <p class="hint">{T.endpoints.checkFirst}</p>}
+        {!checked && <p class="hint">{stands ? T.conflict.first : T.endpoints.checkFirst}</p>}
       </div>
     </div>
+    </>
   );
 }
 

@@ -1,26 +1,31 @@
 // Trying an endpoint as a caller would: its parameters as a form, its answer as table, chart and JSON.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { isAbort, messageOf } from "../api/client";
-import type { EndpointInfo } from "../api/document";
+import { isAbort, linesOf } from "../api/client";
+import type { EndpointInfo, ParameterInfo } from "../api/document";
+import { useDraft } from "../drafts";
 import { ParameterField } from "../explore/Sidebar";
 import { Json } from "../explore/Results";
 import { Chart } from "../result/Chart";
 import { Detail } from "../result/Detail";
-import { type Parameters, run } from "../result/run";
+import { type Parameters, run, runDraft } from "../result/run";
 import { summary } from "../result/summary";
 import { Table } from "../result/Table";
 import type { Result } from "../result/types";
 import { T } from "../text";
 import { Alert, Empty, Tabs } from "../ui/parts";
+import { type Fields, parametersOf } from "./draft";
 
 type View = "table" | "chart" | "json";
 
-export function presets(info: EndpointInfo | undefined): Parameters {
-  return Object.fromEntries((info?.parameters ?? []).map((one) => [one.name, one.preset || (one.required ? (one.choices[0] ?? "") : "")]));
+function presets(parameters: ParameterInfo[]): Parameters {
+  return Object.fromEntries(parameters.map((one) => [one.name, one.preset || (one.required ? (one.choices[0] ?? "") : "")]));
 }
 
-export function Try({ name, info }: { name: string; info: EndpointInfo | undefined }) {
-  const [values, setValues] = useState<Parameters>(() => presets(info));
+/** `draft` is what is written and not saved: that is run in the place of the saved version. */
+export function Try({ name, info, draft, isNew }: { name: string; info: EndpointInfo | undefined; draft: Partial<Fields> | null; isNew: boolean }) {
+  const parameters = draft ? parametersOf(draft) : (info?.parameters ?? []);
+  const written = useDraft<Parameters>(`parameters ${isNew ? "" : name}`, () => ({}));
+  const values = { ...presets(parameters), ...written.value };
   const [result, setResult] = useState<Result | null>(null);
   const [error, setError] = useState<string | null>(null);
   const [running, setRunning] = useState(false);
@@ -40,13 +45,13 @@ export function Try({ name, info }: { name: string; info: EndpointInfo | undefin
     setRunning(true);
     setError(null);
     try {
-      const found = await run(name, values, own.signal);
+      const found = draft ? await runDraft(name, draft, values, own.signal) : await run(name, values, own.signal);
       if (controller.current !== own || own.signal.aborted) return;
       setResult(found);
       setRow(null);
     } catch (failure) {
       if (controller.current === own && !isAbort(failure)) {
-        setError(messageOf(failure));
+        setError(linesOf(failure));
         setResult(null);
       }
     } finally {
@@ -57,15 +62,16 @@ export function Try({ name, info }: { name: string; info: EndpointInfo | undefin
     <div class="stack">
       <form class="card" onSubmit={(event) => { event.preventDefault(); void start(); }}>
         <div class="grid">
-          {info?.parameters.map((one) => <ParameterField key={one.name} parameter={one} value={values[one.name] ?? ""} onChange={(value) => setValues({ ...values, [one.name]: value })} />)}
+          {parameters.map((one) => <ParameterField key={one.name} parameter={one} value={values[one.name] ?? ""} onChange={(value) => written.update((before) => ({ ...before, [one.name]: value }))} />)}
         </div>
-        {info?.parameters.length === 0 && <p class="hint">{T.endpoints.noParameters}</p>}
+        {parameters.length === 0 && <p class="hint">{T.endpoints.noParameters}</p>}
         <div class="actions">
           <button type="submit" class="primary">{T.explore.run}</button>
           <button type="button" disabled={!running} onClick={() => controller.current?.abort()}>{T.explore.cancel}</button>
           <span class="status" role="status">{running ? T.explore.running : result ? summary(result) : ""}</span>
         </div>
       </form>
+      {draft && <Alert kind="warning" message={isNew ? T.endpoints.isNewDraft : T.endpoints.isDraft} />}
       {error && <Alert message={error} />}
       {result?.truncated && <Alert kind="warning" message={T.explore.truncated(String(result.rows))} />}
       {result && (

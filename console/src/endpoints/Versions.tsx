@@ -1,13 +1,14 @@
 // The versions of an endpoint: what each changed, and the way back.
 import { useState } from "preact/hooks";
-import { json, messageOf, segment, type Schemas } from "../api/client";
+import { isOvertaken, json, messageOf, onlyIf, segment, tagged, type Schemas } from "../api/client";
 import { reloadEndpoints } from "../api/document";
 import { Diff } from "../editor/Lazy";
 import { ago, time } from "../result/format";
 import { T } from "../text";
 import { Alert, Tabs } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
-import type { EndpointRecord } from "./Endpoints";
+import type { Read } from "./draft";
+import type { EndpointRecord } from "../api/records";
 
 type Version = Schemas["EndpointVersion"];
 type Against = "before" | "current";
@@ -20,7 +21,7 @@ function written(version: Version | undefined): string {
   return `${query ?? ""}\n\n${lines.join("\n")}${kind === "wasm" ? `\ncomponent: ${digest}` : ""}`;
 }
 
-export function Versions({ record, onSaved }: { record: EndpointRecord; onSaved: (record: EndpointRecord) => void }) {
+export function Versions({ read: { record, tag }, onSaved, onNewer }: { read: Read; onSaved: (saved: Read) => void; onNewer: () => void }) {
   const path = `/api/endpoints/${segment(record.name)}/versions`;
   const { value, error } = useLoaded((signal) => json<Version[]>(path, { signal }), [path, record.version]);
   const [chosen, setChosen] = useState(record.version);
@@ -34,15 +35,18 @@ export function Versions({ record, onSaved }: { record: EndpointRecord; onSaved:
     setProblem(null);
     act(
       async () => {
-        const restored = await json<EndpointRecord>(`${path}/${chosen}/restore`, { method: "POST" });
+        const { value, tag: newest } = await tagged<EndpointRecord>(`${path}/${chosen}/restore`, { method: "POST", headers: onlyIf(tag) });
         reloadEndpoints();
-        return restored;
+        onSaved({ record: value, tag: newest });
+        return value.version;
       },
       (restored) => {
-        setChosen(restored.version);
-        onSaved(restored);
+        setChosen(restored);
       },
-      (failure) => setProblem(messageOf(failure)),
+      (failure) => {
+        setProblem(messageOf(failure));
+        if (isOvertaken(failure)) onNewer();
+      },
     );
   };
   if (error) return <Alert message={error} />;

@@ -4,7 +4,7 @@ import { endpoints } from "../api/document";
 import { Editor } from "../editor/Lazy";
 import { route, visits } from "../route";
 import { T } from "../text";
-import { Empty } from "../ui/parts";
+import { Alert, Empty } from "../ui/parts";
 import { Histogram, Results } from "./Results";
 import * as live from "./live";
 import { begin, choose, isUntouched, Sidebar } from "./Sidebar";
@@ -21,6 +21,8 @@ export function Explore() {
   const known = endpoints.value;
   useEffect(() => {
     if (!known || known.length === 0) return;
+    // What was written before the page was loaded anew is not run: nobody has asked for that.
+    if (state.takeKept()) return;
     if (state.take(query)) {
       const endpoint = state.endpoint.value;
       if (state.mode.value === "sql" && state.text.value === "") {
@@ -66,6 +68,7 @@ export function Explore() {
 
   if (known?.length === 0) return <main class="page" tabIndex={-1}><Empty title={T.explore.noEndpoints}>{T.explore.noEndpointsHint}</Empty></main>;
   const onTable = (table: string): void => {
+    state.leaveText();
     state.mode.value = "sql";
     void begin(table);
   };
@@ -81,7 +84,8 @@ export function Explore() {
       </aside>
       <div class="explore-main">
         <Toolbar />
-        {mode !== "saved" && <Editor text={state.text.value} language={mode} label={T.explore.editor} mistakes={state.mistakes.value} tables={state.tables.value} hint={mode === "lql" ? T.explore.lqlHint : T.explore.sqlHint} onChange={(text) => (state.text.value = text)} onRun={() => void state.start()} />}
+        {mode !== "saved" && <Editor text={state.text.value} language={mode} label={T.explore.editor} mistakes={state.mistakes.value} tables={state.tables.value} hint={mode === "lql" ? T.explore.lqlHint : T.explore.sqlHint} onChange={(text) => state.edit({ text })} onRun={() => void state.start()} />}
+        {known && name !== "" && !state.endpoint.value && <Alert message={T.explore.unknown(name)} />}
         <Histogram />
         <Results />
       </div>

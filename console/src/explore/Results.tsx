@@ -1,6 +1,6 @@
 // The lower half of Explore: how the rows lie in time, the rows as table, chart or JSON, and one row as a tree.
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { filterLql, filterSql, type Path } from "../query/path";
+import { filterLql, filterSql, type Path } from "../result/path";
 import { count, jsonOf } from "../result/format";
 import { variablesOf } from "../result/colours";
 import { Chart } from "../result/Chart";
@@ -9,7 +9,7 @@ import Plot from "../result/Plot";
 import { summary } from "../result/summary";
 import { Table } from "../result/Table";
 import { numberOf, placeOf, type Result, type Type, type Value } from "../result/types";
-import { severityOf } from "../query/severity";
+import { severityOf } from "../result/severity";
 import { T } from "../text";
 import { Alert, Empty, Tabs } from "../ui/parts";
 import * as live from "./live";
@@ -125,6 +125,8 @@ export function Results() {
 }
 
 function Waiting() {
+  // What is wrong with the address stands above.
+  if (!state.endpoint.value) return null;
   if (state.missing.value.length > 0) return <Empty title={T.explore.missing(state.missing.value)}>{T.explore.missingHint}</Empty>;
   return state.running.value ? <Empty title={T.explore.running} /> : <Empty title={T.explore.ready}>{T.explore.readyHint}</Empty>;
 }

@@ -28,7 +28,7 @@ export function Sidebar({ onTable }: { onTable: (table: string) => void }) {
         )}
       </Field>
       {shown.map((one) => (
-        <ParameterField key={one.name} parameter={one} value={state.parameters.value[one.name] ?? ""} onChange={(value) => (state.parameters.value = { ...state.parameters.value, [one.name]: value })} onRun={() => void ask()} />
+        <ParameterField key={one.name} parameter={one} value={state.parameters.value[one.name] ?? ""} onChange={(value) => state.edit({ parameters: { ...state.parameters.value, [one.name]: value } })} onRun={() => void ask()} />
       ))}
       <h2>{T.explore.tables}</h2>
       {endpoint?.tables === null && <p class="hint">{T.explore.noAdhoc}</p>}
@@ -39,6 +39,7 @@ export function Sidebar({ onTable }: { onTable: (table: string) => void }) {
 }
 
 export function choose(name: string): void {
+  state.leaveText();
   state.clear();
   state.endpointName.value = name;
   const endpoint = state.endpoint.value;
@@ -47,7 +48,10 @@ export function choose(name: string): void {
   state.parameters.value = Object.fromEntries((endpoint?.parameters ?? []).map((one) => [one.name, kept[one.name] || one.preset || (one.required ? (one.choices[0] ?? "") : "")]));
   const tables = endpoint?.tables ?? [];
   state.mode.value = tables.length > 0 ? "sql" : "saved";
-  void begin(tables[0]);
+  const last = tables.length > 0 ? state.lastText(name, "sql") : undefined;
+  if (last === undefined) return void begin(tables[0]);
+  state.text.value = last;
+  void state.start();
 }
 
 /** Runs what is asked; the first time, with the columns of the table, which could not be known without the parameters. */
@@ -93,7 +97,7 @@ export function ParameterField({ parameter, value, onChange, onRun }: { paramete
             {(parameter.choices.length > 0 ? parameter.choices : ["true", "false"]).map((choice) => <option key={choice}>{choice}</option>)}
           </select>
         ) : (
-          <input id={id} value={value} required={parameter.required} placeholder={parameter.isTime ? "2026-01-31T12:00:00Z" : parameter.preset} spellcheck={false} autocomplete="off" onInput={(event) => onChange(event.currentTarget.value)} onKeyDown={(event) => event.key === "Enter" && onRun?.()} />
+          <input id={id} value={value} required={parameter.required} placeholder={parameter.isTime ? (parameter.preset || "2026-01-31T12:00:00Z, now-5m") : parameter.preset} spellcheck={false} autocomplete="off" onInput={(event) => onChange(event.currentTarget.value)} onKeyDown={(event) => event.key === "Enter" && onRun?.()} />
         )
       }
     </Field>

@@ -1,9 +1,10 @@
 // What stands above the editor of Explore: the language, the time range, run and cancel, and what is done with the view.
 import { isAbort, json, messageOf, segment, type Schemas } from "../api/client";
 import { isPrivate } from "../api/session";
-import { draft } from "../endpoints/draft";
+import { beginNew, fieldsOfView } from "../endpoints/draft";
 import { curl } from "../query/snippets";
-import { overGrants } from "../query/sqlText";
+import { overGrants } from "../sqlText";
+import { ago, time } from "../result/format";
 import { download } from "../result/run";
 import { go } from "../route";
 import { T } from "../text";
@@ -15,10 +16,8 @@ import { TimeRange } from "./TimeRange";
 const FORMATS = ["json", "ndjson", "csv", "arrow"];
 
 function changeMode(mode: state.Mode): void {
-  const first = state.endpoint.value?.tables?.[0] ?? "";
-  if (mode === "lql" && state.mode.value !== "lql") state.text.value = firstLql(first);
-  if (mode === "sql" && state.mode.value !== "sql") state.text.value = state.firstQuery(first, state.tables.value.get(first));
-  state.mode.value = mode;
+  const table = state.endpoint.value?.tables?.[0] ?? "";
+  state.changeMode(mode, (next) => (next === "lql" ? firstLql(table) : state.firstQuery(table, state.tables.value.get(table))));
   if (mode === "saved") void state.start();
 }
 
@@ -64,8 +63,10 @@ export function Toolbar() {
           ) : (
             <div class="history">
               {history.value.map((entry) => (
-                <button key={entry.address + entry.text} type="button" class="menu-item" onClick={() => (open(entry.address), close())}>
-                  <b>{entry.endpoint}</b> <code>{(entry.text || T.explore.modes.saved).replace(/\s+/g, " ").slice(0, 120)}</code>
+                <button key={`${entry.address} ${entry.text} ${entry.at}`} type="button" class="menu-item history-entry" onClick={() => (open(entry.address), close())}>
+                  <span class="history-head"><b>{entry.endpoint}</b> <span class="tag">{T.explore.modes[entry.mode as state.Mode] ?? entry.mode}</span> {entry.unrun && <span class="tag warning">{T.explore.unrun}</span>}<span class="hint" title={entry.at ? time(entry.at) : ""}>{entry.at ? ago(entry.at) : ""}</span></span>
+                  {entry.text && <code>{entry.text.slice(0, 600)}</code>}
+                  {entry.with && <span class="hint">{entry.with}</span>}
                 </button>
               ))}
               <button type="button" class="menu-item" onClick={() => (forget(), close())}>{T.explore.forget}</button>
@@ -91,13 +92,13 @@ export function Toolbar() {
 /** Begins an endpoint with the query: the granted tables of this one, and the statement over them. */
 async function keep(): Promise<void> {
   const isHere = state.here();
-  const text = state.text.value;
+  const [text, bounds, range] = [state.text.value, state.bounds.value, state.range.value];
   try {
     const from = await json<Schemas["Endpoint"]>(`/api/endpoints/${segment(state.endpointName.value)}`);
     if (!isHere()) return;
     const query = overGrants(from.query ?? "", text);
     if (query === null) throw new Error(T.explore.cannotKeep);
-    draft.value = { name: "", description: "", query, parameters: from.parameters, max_limit: 1000, cache_duration_seconds: 0, proactive_requerying_seconds: null, sandboxable: false, redact_pii: from.redact_pii };
+    beginNew(fieldsOfView({ ...from, query }, bounds, range));
     go(["endpoints", "new", "endpoint"]);
   } catch (error) {
     if (isHere() && !isAbort(error)) state.failure.value = messageOf(error);

@@ -3,7 +3,7 @@
 import { run, type Parameters } from "../result/run";
 import { fieldOf, text } from "../result/format";
 import { recordOf, type Field, type Result, type Type, type Value } from "../result/types";
-import { identifier } from "../query/sqlText";
+import { identifier } from "../sqlText";
 
 const SAMPLE = 200;
 const EXAMPLES = 4;

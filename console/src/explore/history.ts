@@ -1,11 +1,19 @@
-// What this browser ran before, newest first. It holds texts of queries, never a token or a row.
+// What this browser ran before, newest first, and what was written and never run where something else took its place. It holds
+// texts of queries, never a token or a row, and is forgotten when its holder signs out.
 import { signal } from "@preact/signals";
+import { onForget } from "../api/session";
 
 export interface Entry {
   endpoint: string;
   mode: string;
   text: string;
   address: string;
+  /** When it ran, in milliseconds. */
+  at: number;
+  /** The time range and the parameters, which the text does not show. */
+  with: string;
+  /** Whether it was written and not run. */
+  unrun?: boolean;
 }
 
 const KEY = "tidegate.history";
@@ -32,8 +40,17 @@ function write(entries: Entry[]): void {
 }
 
 export function remember(entry: Entry): void {
-  const others = history.value.filter((one) => one.text !== entry.text || one.endpoint !== entry.endpoint || one.mode !== entry.mode);
+  const others = history.value.filter((one) => one.text !== entry.text || one.endpoint !== entry.endpoint || one.mode !== entry.mode || one.with !== entry.with);
   write([entry, ...others].slice(0, MOST));
 }
 
-export const forget = (): void => write([]);
+/** Also of what is in the storage: other tabs write there. */
+export function forget(): void {
+  write([]);
+  try {
+    localStorage.removeItem(KEY);
+  } catch {
+    // As above.
+  }
+}
+onForget(forget);

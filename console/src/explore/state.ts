@@ -3,16 +3,19 @@
 import { computed, signal } from "@preact/signals";
 import { isAbort, messageOf } from "../api/client";
 import { type EndpointInfo, endpoints, timeBounds } from "../api/document";
+import { onForget } from "../api/session";
 import type { Mistake } from "../editor/Editor";
 import { mistakesOf } from "../editor/mistakes";
 import { type Histogram, histogram, overTime } from "../query/histogram";
-import { around, followed, identifier, onlyTable, withCondition } from "../query/sqlText";
+import { around, followed, identifier, onlyTable, withCondition } from "../sqlText";
 import { absolute, boundsOf, RELATIVE, type RangeText } from "../query/timeRange";
 import { type Parameters, run } from "../result/run";
 import type { Field, Result } from "../result/types";
 import { address, rewrite } from "../route";
+import { dropDraft, draftOf, keepDraft } from "../drafts";
+import { T } from "../text";
 import { columnsOf } from "./fields";
-import { remember } from "./history";
+import { type Entry, remember } from "./history";
 import * as live from "./live";
 
 export type Mode = "sql" | "lql" | "saved";
@@ -24,6 +27,89 @@ export const mode = signal<Mode>("sql");
 export const text = signal("");
 export const range = signal<RangeText>("24h");
 export const view = signal<View>("table");
+
+/** Whether something was written that has not been run. */
+export const isEdited = signal(false);
+
+/** What the page is left with: it is there again over a reload, if that is of the same address. */
+interface Kept {
+  address: string;
+  endpoint: string;
+  mode: Mode;
+  text: string;
+  range: RangeText;
+  parameters: Parameters;
+}
+const DRAFT = "explore";
+
+/** The texts of each endpoint in each language, as they were last. */
+const TEXTS = "explore texts";
+const MOST_TEXTS = 20;
+const texts = new Map<string, string>(draftOf<[string, string][]>(TEXTS) ?? []);
+const textKey = (endpoint: string, mode: Mode): string => JSON.stringify([endpoint, mode]);
+
+function keep(): void {
+  keepDraft(DRAFT, { address: location.hash, endpoint: endpointName.value, mode: mode.value, text: text.value, range: range.value, parameters: parameters.value } satisfies Kept);
+}
+
+/** Something is written by hand: it is kept until it is run. */
+export function edit(change: { text?: string; parameters?: Parameters }): void {
+  if (change.text !== undefined) text.value = change.text;
+  if (change.parameters) parameters.value = change.parameters;
+  isEdited.value = true;
+  keep();
+}
+
+/** Keeps the text under its endpoint and language. */
+export function keepText(): void {
+  if (mode.value === "saved" || text.value === "") return;
+  const key = textKey(endpointName.value, mode.value);
+  texts.delete(key);
+  texts.set(key, text.value);
+  for (const oldest of [...texts.keys()].slice(0, -MOST_TEXTS)) texts.delete(oldest);
+  keepDraft(TEXTS, [...texts]);
+}
+
+/** Another text takes the place of the one that is shown, which is found again: under its language, and among the queries that ran. */
+export function leaveText(): void {
+  keepText();
+  if (isEdited.value && mode.value !== "saved" && text.value.trim() !== "") remember({ ...asRun(), unrun: true });
+  isEdited.value = false;
+  dropDraft(DRAFT);
+}
+
+/** Another language is shown, with what was last written in it. */
+export function changeMode(next: Mode, first: (mode: Mode) => string): void {
+  keepText();
+  mode.value = next;
+  if (next !== "saved") text.value = texts.get(textKey(endpointName.value, next)) ?? first(next);
+  if (isEdited.value) keep();
+}
+
+/** The session has ended. What it has written is kept elsewhere, if it is kept. */
+export function end(): void {
+  clear();
+  endpointName.value = "";
+  isEdited.value = false;
+}
+
+onForget(() => {
+  texts.clear();
+  text.value = "";
+  parameters.value = {};
+});
+
+/** What was last written of an endpoint in a language. */
+export const lastText = (endpoint: string, mode: Mode): string | undefined => texts.get(textKey(endpoint, mode));
+
+/** What is asked now, for the history. */
+function asRun(): Entry {
+  const given = Object.entries(parameters.value).filter(([name, value]) => value !== "" && name !== bounds.value?.start && name !== bounds.value?.end);
+  const window = bounds.value ? [rangeLabel(range.value)] : [];
+  return { endpoint: endpointName.value, mode: mode.value, text: mode.value === "saved" ? "" : text.value, address: address(["explore"], query()), at: Date.now(), with: [...window, ...given.map(([name, value]) => `${name} = ${value}`)].join(", ") };
+}
+
+const rangeLabel = (text: RangeText): string => RELATIVE.find((one) => one.text === text)?.label ?? (text.includes("/") ? text.replace("/", " – ").replace(/\.000Z/g, "Z") : T.time.all);
 
 /** Whether the query is followed when it is run. */
 export const isLive = signal(false);
@@ -118,12 +204,16 @@ function query(): Record<string, string> {
 
 /** The address of the view without a token. */
 export const link = (): string => `${location.origin}${location.pathname}${address(["explore"], query())}`;
-export const keepAddress = (asStep = false): void => rewrite(["explore"], query(), asStep);
+export function keepAddress(asStep = false): void {
+  rewrite(["explore"], query(), asStep);
+  if (isEdited.value) keep();
+}
 
 /** Takes what an address asks for. Returns whether it asks for anything. */
 export function take(from: URLSearchParams): boolean {
   const name = from.get("endpoint");
   if (name === null) return false;
+  leaveText();
   // Rows and columns of another endpoint are none of this one.
   if (name !== endpointName.value) clear();
   endpointName.value = name;
@@ -135,6 +225,17 @@ export function take(from: URLSearchParams): boolean {
   view.value = shown === "chart" || shown === "json" ? shown : "table";
   text.value = from.get("q") ?? "";
   isLive.value = from.get("live") === "1";
+  return true;
+}
+
+/** Takes what was written and not run before the page was loaded anew. Returns whether there was something. */
+export function takeKept(): boolean {
+  const kept = draftOf<Kept>(DRAFT);
+  if (!kept || kept.address !== location.hash || !endpoints.value?.some((one) => one.name === kept.endpoint)) return false;
+  endpointName.value = kept.endpoint;
+  mode.value = kept.mode;
+  range.value = kept.range;
+  edit({ text: kept.text, parameters: kept.parameters });
   return true;
 }
 
@@ -159,19 +260,22 @@ export async function start(asStep = true): Promise<void> {
   running.value = true;
   failure.value = null;
   mistakes.value = [];
+  isEdited.value = false;
+  dropDraft(DRAFT);
   keepAddress(asStep && result.value !== null);
   if (isLive.value) return startLive(own);
   const now = Date.now();
   const base = asked(now);
   const bound = bounds.value ? boundsOf(range.value, now) : null;
   // The editor, the range and the address may be others when the answer is there.
-  const ran = { endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) };
+  const entry = asRun();
+  const ran = { endpoint: endpointName.value, mode: mode.value, text: text.value };
   try {
     const found = await run(ran.endpoint, withText(base), own.signal);
     if (controller !== own) return;
     result.value = found;
     chosenRow.value = null;
-    remember(ran);
+    remember(entry);
     // Counted after the rows are there: a query that is refused is not refused twice.
     const columns = ran.mode === "sql" ? await columnsKnown(onlyTable(ran.text)) : [];
     if (controller !== own) return;
@@ -197,6 +301,7 @@ export async function countOverTime(): Promise<void> {
   if (!isSame()) return;
   const statement = overTime({ mode: mode.value, text: text.value, range: bounds.value ? boundsOf(range.value, Date.now()) : null, columns });
   if (statement === null) return;
+  leaveText();
   text.value = statement;
   await start();
 }
@@ -235,11 +340,12 @@ async function startLive(own: AbortController): Promise<void> {
   live.phase.value = "connecting";
   const parameters = askedLive();
   const source = { endpoint: endpointName.value, parameters };
-  const ran = { endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) };
+  const entry = asRun();
+  const ran = { text: text.value };
   const known = await liveColumns(own.signal);
   if (controller !== own) return;
   running.value = false;
-  remember(ran);
+  remember(entry);
   let isFirst = true;
   live.begin({
     ...source,

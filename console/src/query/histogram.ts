@@ -1,9 +1,9 @@
 // How many rows a query matches over time: the statements that count, and their answer as bars.
 import { type Parameters, run } from "../result/run";
 import type { Field, Value } from "../result/types";
-import { sqlPath } from "./path";
-import { severityPath, typeAt } from "./severity";
-import { body, identifier, select } from "./sqlText";
+import { sqlPath } from "../result/path";
+import { severityPath, typeAt } from "../result/severity";
+import { body, identifier, select } from "../sqlText";
 
 export interface Range {
   /** In milliseconds since 1970; the end does not belong to it. */
@@ -115,7 +115,7 @@ async function ofLql({ endpoint, parameters, text, range }: Asked, signal: Abort
 type Row = [Value, Value, Value];
 const rowsOf = (count: number, row: (at: number) => Row): Row[] => Array.from({ length: count }, (_, at) => row(at));
 
-function bars(range: Range, width: number, rows: Row[]): Histogram {
+export function bars(range: Range, width: number, rows: Row[]): Histogram {
   const first = Math.floor(range.start / width) * width;
   const times: number[] = [];
   for (let at = first; at < range.end && times.length < 2000; at += width) times.push(at);
@@ -129,5 +129,7 @@ function bars(range: Range, width: number, rows: Row[]): Histogram {
     (counts as number[])[at] = ((counts as number[])[at] ?? 0) + Number(count);
     total += Number(count);
   }
-  return { range, width, times, total, series: [...series].map(([name, counts]) => ({ name, counts })) };
+  // Whole bars are shown, also the one that now lies in.
+  const shown = { start: Math.min(range.start, first), end: Math.max(range.end, (times.at(-1) ?? first) + width) };
+  return { range: shown, width, times, total, series: [...series].map(([name, counts]) => ({ name, counts })) };
 }

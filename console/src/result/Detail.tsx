@@ -1,6 +1,6 @@
 // One row as a tree of its values, with what can be done with each of them.
 import { useMemo, useState } from "preact/hooks";
-import { dotted, type Path, sqlPath } from "../query/path";
+import { dotted, type Path, sqlPath } from "./path";
 import { T } from "../text";
 import { Icon } from "../ui/Icon";
 import { copyText, CopyButton } from "../ui/parts";
@@ -93,7 +93,7 @@ function Leaf({ name, value, type, path, actions }: Omit<NodeProps, "nulls">) {
     <div class="leaf">
       <span class="leaf-name" title={`${named} ${type.name}`}>{name}</span>
       <span class={`leaf-value kind-${type.kind} ${value === null ? "null" : ""}`}>{whole.slice(0, MOST_CHARACTERS)}</span>
-      {whole.length > MOST_CHARACTERS && <span class="hint">{T.detail.cut(whole.length - MOST_CHARACTERS)}</span>}
+      {whole.length > MOST_CHARACTERS && <span class="hint leaf-cut">{T.detail.cut(whole.length - MOST_CHARACTERS)}</span>}
       <span class="leaf-actions">
         {actions.filter && (
           <>

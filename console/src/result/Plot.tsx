@@ -1,6 +1,7 @@
 // A plot in a page: drawn again when its data, its width or the colours of the system change, with a line that says what
 // is under the pointer.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { withPart } from "../ui/part";
 import { styled } from "../ui/parts";
 import { count, inUtc, time } from "./format";
 import type { PlotOptions } from "./plot";
@@ -12,32 +13,31 @@ export default function Plot({ options, label }: { options: PlotOptions; label: 
   useEffect(() => {
     let alive = true;
     let drawn: { destroy: () => void } | null = null;
-    const draw = async (): Promise<void> => {
-      const { plot } = await import("./plot");
-      if (!alive || !element.current) return;
-      drawn?.destroy();
-      const found = plot(element.current, options);
-      found.over.addEventListener("pointermove", () => setAt(found.cursor.idx ?? null));
-      found.over.addEventListener("pointerleave", () => setAt(null));
-      drawn = found;
-    };
-    void draw();
+    const draw = (): void =>
+      withPart(import("./plot"), ({ plot }) => {
+        if (!alive || !element.current) return;
+        drawn?.destroy();
+        const found = plot(element.current, options);
+        found.over.addEventListener("pointermove", () => setAt(found.cursor.idx ?? null));
+        found.over.addEventListener("pointerleave", () => setAt(null));
+        drawn = found;
+      });
+    draw();
     let width = element.current?.clientWidth;
     const observer = new ResizeObserver(() => {
       if (element.current && element.current.clientWidth !== width) {
         width = element.current.clientWidth;
-        void draw();
+        draw();
       }
     });
     if (element.current) observer.observe(element.current);
     const scheme = matchMedia("(prefers-color-scheme: dark)");
-    const again = (): void => void draw();
-    scheme.addEventListener("change", again);
+    scheme.addEventListener("change", draw);
     return () => {
       alive = false;
       drawn?.destroy();
       observer.disconnect();
-      scheme.removeEventListener("change", again);
+      scheme.removeEventListener("change", draw);
     };
   }, [options, inUtc.value]);
   const format = options.format ?? count;

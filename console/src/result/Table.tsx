@@ -1,7 +1,7 @@
 // Rows in a table. Only those that can be seen are in the page, so that 10,000 are as smooth as ten.
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
-import { useEffect, useLayoutEffect, useMemo, useReducer, useRef } from "preact/hooks";
-import { severityOf, severityPath, valueAt } from "../query/severity";
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { severityOf, severityPath, valueAt } from "./severity";
 import { T } from "../text";
 import { styled } from "../ui/parts";
 import { inUtc, text } from "./format";
@@ -17,24 +17,59 @@ const MOST_CHARACTERS = 600;
 /** How many rows are kept as they are drawn. */
 const MOST_DRAWN = 500;
 
-function widths(result: Result): string {
-  const last = result.columns.length - 1;
-  return result.columns
-    .map((column, at) => {
-      let longest = column.name.length + 1;
-      for (let row = 0; row < Math.min(result.rows, SAMPLE); row += 1) longest = Math.max(longest, text(result.cell(row, at), column.type, WIDEST).length);
-      const wide = Math.min(longest, column.name === "event_message" ? WIDEST : 60);
-      const size = `calc(${Math.max(5, wide)}ch + 22px)`;
-      return at === last || column.name === "event_message" ? `minmax(${size}, 1fr)` : size;
-    })
-    .join(" ");
+/** So many columns are all in the page. Of more, only those that can be seen, and some beside them. */
+const MOST_COLUMNS = 40;
+const BESIDE = 4;
+/** What a column has beside its text, in pixels. */
+const PADDING = 22;
+
+/** How wide each column is, in characters. */
+function widths(result: Result): number[] {
+  return result.columns.map((column, at) => {
+    let longest = column.name.length + 1;
+    for (let row = 0; row < Math.min(result.rows, SAMPLE); row += 1) longest = Math.max(longest, text(result.cell(row, at), column.type, WIDEST).length);
+    return Math.max(5, Math.min(longest, column.name === "event_message" ? WIDEST : 60));
+  });
 }
+
+function templateOf(result: Result, wide: number[]): string {
+  const last = result.columns.length - 1;
+  const size = (at: number): string => `calc(${wide[at] ?? 5}ch + ${PADDING}px)`;
+  const grows = (at: number): boolean => at === last || result.columns[at]?.name === "event_message";
+  return result.columns.map((_, at) => (grows(at) ? `minmax(${size(at)}, 1fr)` : size(at))).join(" ");
+}
+
+/** Where each column begins, in pixels, and where the last one ends. */
+function placesOf(wide: number[], character: number): number[] {
+  const places = [0];
+  for (const one of wide) places.push((places.at(-1) ?? 0) + Math.ceil(one * character) + PADDING);
+  return places;
+}
+
+/** The columns that can be seen of a table that is scrolled so far, from and to. */
+function seen(places: number[], left: number, width: number): [number, number] {
+  const columns = places.length - 1;
+  const from = places.findIndex((_, at) => (places[at + 1] ?? Infinity) > left);
+  const to = places.findIndex((place) => place > left + width);
+  return [Math.max(0, from - BESIDE), Math.min(columns, (to < 0 ? columns : to) + BESIDE)];
+}
+
+/** How wide a character of the table is, in pixels. */
+function characterOf(table: HTMLElement): number {
+  const context = document.createElement("canvas").getContext("2d");
+  if (!context) return 7;
+  context.font = getComputedStyle(table).font;
+  return context.measureText("0").width || 7;
+}
+
+/** A text in one line, as a row of the table has it. */
+const inOneLine = (text: string): string => text.replace(/\r\n|[\n\r\v\f\u0085\u2028\u2029]/g, " ↵ ");
 
 /** A row as it is drawn. */
 interface Drawn {
   level: string;
-  /** Null for NULL. */
-  cells: (string | null)[];
+  /** The text in a column; null for NULL. */
+  cell: (at: number) => string | null;
 }
 
 /** Makes rows as they are drawn, once each: a value is read from the answer and written whenever it is asked for. */
@@ -45,10 +80,14 @@ function drawer(result: Result): (row: number) => Drawn {
   return (row) => {
     const before = known.get(row);
     if (before) return before;
-    const values = result.columns.map((_, at) => result.cell(row, at));
+    const written: (string | null)[] = [];
+    const write = (at: number): string | null => {
+      const [value, column] = [result.cell(row, at), result.columns[at]];
+      return value === null || value === undefined || !column ? null : inOneLine(text(value, column.type, MOST_CHARACTERS));
+    };
     const drawn = {
-      level: severity && severityAt >= 0 ? severityOf(valueAt(values[severityAt] ?? null, severity.steps)) : "none",
-      cells: result.columns.map((column, at) => (values[at] === null || values[at] === undefined ? null : text(values[at], column.type, MOST_CHARACTERS))),
+      level: severity && severityAt >= 0 ? severityOf(valueAt(result.cell(row, severityAt) ?? null, severity.steps)) : "none",
+      cell: (at: number) => (at in written ? (written[at] ?? null) : (written[at] = write(at))),
     };
     if (known.size >= MOST_DRAWN) known.clear();
     known.set(row, drawn);
@@ -63,7 +102,31 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
   const scroller = useRef<HTMLDivElement>(null);
   const [, redraw] = useReducer((turn: number) => turn + 1, 0);
   // Where rows keep coming, the first ones decide how wide the columns are, so that they stand still.
-  const template = useMemo(() => widths(result), [result.newest === undefined ? result : result.columns, Math.min(result.rows, SAMPLE)]);
+  const wide = useMemo(() => widths(result), [result.newest === undefined ? result : result.columns, Math.min(result.rows, SAMPLE)]);
+  const isWide = result.columns.length > MOST_COLUMNS;
+  const template = useMemo(() => (isWide ? "" : templateOf(result, wide)), [wide, isWide]);
+  const [character, setCharacter] = useState(7);
+  const [across, setAcross] = useState({ left: 0, width: 2000 });
+  useLayoutEffect(() => {
+    const table = scroller.current;
+    if (!table || !isWide) return;
+    setCharacter(characterOf(table));
+    const look = (): void => setAcross((before) => (before.left === table.scrollLeft && before.width === table.clientWidth ? before : { left: table.scrollLeft, width: table.clientWidth }));
+    look();
+    table.addEventListener("scroll", look, { passive: true });
+    const observer = new ResizeObserver(look);
+    observer.observe(table);
+    return () => {
+      table.removeEventListener("scroll", look);
+      observer.disconnect();
+    };
+  }, [isWide]);
+  const places = useMemo(() => placesOf(wide, character), [wide, character]);
+  const [from, to] = isWide ? seen(places, across.left, across.width) : [0, result.columns.length];
+  const columns = result.columns.slice(from, to).map((column, index) => ({ column, at: from + index }));
+  // A grid of hundreds of columns in each row takes longer to lay out than to draw.
+  const place = (at: number) => (isWide ? styled({ left: `${places[at] ?? 0}px`, width: `${(places[at + 1] ?? 0) - (places[at] ?? 0)}px` }) : undefined);
+  const row = isWide ? "table-row is-wide" : "table-row";
   const drawn = useMemo(() => drawer(result), [result, inUtc.value]);
   const virtual = useRef<Virtualizer<HTMLDivElement, HTMLDivElement> | null>(null);
   const options = {
@@ -100,20 +163,20 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
 
   return (
     <div class="table" ref={scroller} role="grid" tabIndex={0} aria-label={T.result.rows} aria-rowcount={result.rows + 1} aria-colcount={result.columns.length} aria-activedescendant={chosen === null ? undefined : `row-${numberOf(result, chosen)}`} onKeyDown={key} onScroll={onScroll && ((event) => onScroll(event.currentTarget.scrollTop > ROW))} data-rows={result.rows}>
-      <div class="table-space" role="presentation" ref={styled({ height: `${virtual.current.getTotalSize()}px`, "--columns": template })}>
-        <div class="table-row table-head" role="row" aria-rowindex={1}>
-          {result.columns.map((column, at) => (
-            <div key={at} role="columnheader" class={isNumber(column) ? "number" : ""} title={`${column.name} ${column.type.name}`}>
+      <div class="table-space" role="presentation" ref={styled({ height: `${virtual.current.getTotalSize()}px`, "--columns": template, "min-width": isWide ? `${places.at(-1) ?? 0}px` : "max-content" })}>
+        <div class={`${row} table-head`} role="row" aria-rowindex={1}>
+          {columns.map(({ column, at }) => (
+            <div key={isWide ? `wide ${at}` : at} ref={place(at)} role="columnheader" aria-colindex={at + 1} class={isNumber(column) ? "number" : ""} title={`${column.name} ${column.type.name}`}>
               {column.name}
             </div>
           ))}
         </div>
         {virtual.current.getVirtualItems().map(({ index, start }) => (
-          <div key={numberOf(result, index)} id={`row-${numberOf(result, index)}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`table-row level-${drawn(index).level}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
-            {result.columns.map((column, at) => {
-              const value = drawn(index).cells[at] ?? null;
+          <div key={numberOf(result, index)} id={`row-${numberOf(result, index)}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`${row} level-${drawn(index).level}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
+            {columns.map(({ column, at }) => {
+              const value = drawn(index).cell(at);
               return (
-                <div key={at} role="gridcell" class={`${isNumber(column) ? "number" : ""} ${value === null ? "null" : ""} kind-${column.type.kind}`}>
+                <div key={isWide ? `wide ${at}` : at} ref={place(at)} role="gridcell" aria-colindex={at + 1} class={`${isNumber(column) ? "number" : ""} ${value === null ? "null" : ""} kind-${column.type.kind}`}>
                   {value ?? "NULL"}
                 </div>
               );

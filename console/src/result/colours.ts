@@ -1,5 +1,5 @@
 // The colours of series: those of severities are fixed, all others come from the name, so that they stay from view to view.
-import { severityOf } from "../query/severity";
+import { severityOf } from "./severity";
 
 const NAMED = ["--s1", "--s2", "--s3", "--s4", "--s5", "--s6", "--s7", "--s8"];
 

@@ -10,8 +10,18 @@ export type Parameters = Record<string, string>;
 
 /** Runs a query. Aborting the signal closes the connection, and the server then stops the query. */
 export async function run(endpoint: string, parameters: Parameters, signal?: AbortSignal): Promise<Result> {
-  const path = `/api/endpoints/query/${segment(endpoint)}`;
-  const body = Object.fromEntries(Object.entries(parameters).filter(([, value]) => value !== ""));
+  return answerOf(`/api/endpoints/query/${segment(endpoint)}`, given(parameters), signal);
+}
+
+/** Runs a draft of an endpoint, which is not saved. */
+export async function runDraft(endpoint: string, fields: object, parameters: Parameters, signal?: AbortSignal): Promise<Result> {
+  return answerOf(`/api/endpoints/${segment(endpoint)}/try`, { ...fields, arguments: given(parameters) }, signal);
+}
+
+/** The parameters that have a value. */
+const given = (parameters: Parameters): Parameters => Object.fromEntries(Object.entries(parameters).filter(([, value]) => value !== ""));
+
+async function answerOf(path: string, body: object, signal?: AbortSignal): Promise<Result> {
   const began = performance.now();
   const response = await send(path, { method: "POST", body, accept: ARROW, signal }).catch((error: unknown) => {
     // A component may answer a document, which is no table: that is read as JSON.
@@ -44,8 +54,7 @@ function decoded(text: string): string {
 /** Saves an answer of the server as a file. */
 export async function download(endpoint: string, parameters: Parameters, format: string): Promise<void> {
   const path = `/api/endpoints/query/${segment(endpoint)}?format=${format}`;
-  const body = Object.fromEntries(Object.entries(parameters).filter(([, value]) => value !== ""));
-  const response = await send(path, { method: "POST", body });
+  const response = await send(path, { method: "POST", body: given(parameters) });
   const url = URL.createObjectURL(await response.blob());
   const link = document.createElement("a");
   link.href = url;

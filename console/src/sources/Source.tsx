@@ -1,24 +1,35 @@
 // One source: how much it holds, its fields, how long it keeps rows, and how to send to it.
-import { useRef, useState } from "preact/hooks";
-import { Failure, json, messageOf, segment, type Schemas } from "../api/client";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Failure, isOvertaken, json, messageOf, onlyIf, segment, tagged, type Schemas } from "../api/client";
 import { SourceReaders } from "../access/SourceReaders";
+import { dropDraft, useDraft } from "../drafts";
+import { Aside, Conflict } from "../endpoints/Conflict";
+import { isSame, merged } from "../endpoints/draft";
 import { address, go } from "../route";
 import { ago, bytes, count, time } from "../result/format";
 import { T } from "../text";
-import { Alert, Dialog, Field, Page, Tabs, styled } from "../ui/parts";
+import { Alert, Confirm, Field, Page, Tabs, styled } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
 import { Sending } from "./Sending";
-import { retention, type SourceRecord } from "./Sources";
+import type { SourceRecord } from "../api/records";
+import { retention } from "./retention";
 import { tenantOf, tenantText } from "./tenant";
 
 /** The most fields that are listed. */
 const MOST_FIELDS = 1000;
 
+/** A source as it was read, with the entity tag of its settings. */
+interface ReadSource {
+  value: SourceRecord;
+  tag: string;
+}
+
 type Tab = "fields" | "readers" | "sending" | "settings";
 
 export function Source({ name }: { name: string }) {
   const path = `/api/sources/${segment(name)}`;
-  const { value, error, reload } = useLoaded((signal) => json<SourceRecord>(path, { signal }), [path], 5000);
+  const { value: read, error, reload } = useLoaded((signal) => tagged<SourceRecord>(path, { signal }), [path], 5000);
+  const value = read?.value ?? null;
   const [tab, setTab] = useState<Tab>("fields");
   const rate = useRate(value);
   return (
@@ -40,7 +51,7 @@ export function Source({ name }: { name: string }) {
           {tab === "fields" && <Fields path={path} />}
           {tab === "readers" && <SourceReaders name={value.name} />}
           {tab === "sending" && <Sending name={name} onSent={reload} />}
-          {tab === "settings" && <Settings key={value.id} source={value} onSaved={(saved) => (saved.name === name ? reload() : go(["sources", saved.name]))} />}
+          {tab === "settings" && read && <Settings key={value.id} read={read} onSaved={(saved) => (saved.name === name ? reload() : go(["sources", saved.name]))} />}
         </>
       )}
     </Page>
@@ -117,10 +128,45 @@ interface Widening {
   again: () => void;
 }
 
-function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source: SourceRecord) => void }) {
-  const [name, setName] = useState(source.name);
-  const [days, setDays] = useState(source.retention_days === null || source.retention_days === undefined ? "" : String(source.retention_days));
-  const [tenant, setTenant] = useState(tenantText(source.tenant));
+interface Written {
+  name: string;
+  days: string;
+  tenant: string;
+}
+
+interface Draft {
+  fields: Written;
+  base: { tag: string; fields: Written };
+  aside?: Written;
+}
+
+function writtenOf(source: SourceRecord): Written {
+  const { name, retention_days, tenant } = source;
+  return { name, days: retention_days === null || retention_days === undefined ? "" : String(retention_days), tenant: tenantText(tenant) };
+}
+
+const draftFrom = ({ value, tag }: ReadSource): Draft => ({ fields: writtenOf(value), base: { tag, fields: writtenOf(value) } });
+const linesOf = ({ name, days, tenant }: Written): string => `${T.sources.name}: ${name}\n${T.sources.keepDays}: ${days}\n${T.sources.tenant}: ${tenant}`;
+
+function Settings({ read, onSaved }: { read: ReadSource; onSaved: (source: SourceRecord) => void }) {
+  const source = read.value;
+  const kept = useDraft<Draft>(`source ${source.id}`, () => draftFrom(read));
+  const { fields: { name, days, tenant }, base } = kept.value;
+  const set = (change: Partial<Written>): void => kept.update((draft) => ({ ...draft, fields: { ...draft.fields, ...change } }));
+  const theirs = writtenOf(source);
+  const isWritten = !isSame(kept.value.fields, base.fields);
+  const isStale = base.tag !== read.tag && isWritten && !isSame(base.fields, theirs) && !isSame(kept.value.fields, theirs);
+  const mine = merged(base.fields, kept.value.fields, theirs);
+  useEffect(() => {
+    if (base.tag !== read.tag && !isStale) kept.set({ ...draftFrom(read), fields: isWritten ? mine : theirs, aside: kept.value.aside });
+  }, [read.tag]);
+  useEffect(() => {
+    if (!isWritten && !kept.value.aside) dropDraft(`source ${source.id}`);
+  }, [kept.value]);
+  const choose = (fields: Written, aside?: Written): void => {
+    setMessage(null);
+    kept.set({ ...draftFrom(read), fields, aside });
+  };
   const [message, setMessage] = useState<{ text: string; kind: "done" | "error" | "warning" } | null>(null);
   const [removing, setRemoving] = useState(false);
   // A change that opens rows, with what the server says of it: it is made once somebody has read that.
@@ -128,6 +174,7 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
   const { busy, act } = useAction();
   const fail = (failure: unknown): void => setMessage({ text: messageOf(failure), kind: "error" });
   const refused = (again: () => void) => (failure: unknown): void => {
+    if (isOvertaken(failure)) onSaved(source);
     const opens = failure instanceof Failure && failure.code === "conflict";
     setWidening(opens ? { told: failure.errors.map((one) => one.message), again } : null);
     if (!opens) fail(failure);
@@ -135,7 +182,7 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
   const save = (widens: boolean): void => {
     const body: Schemas["SourceFields"] = { name, retention_days: days === "" ? null : Number(days) };
     // What somebody else has set meanwhile is left alone, unless this field was changed.
-    if (tenant !== tenantText(source.tenant)) {
+    if (tenant !== base.fields.tenant) {
       const parsed = tenantOf(tenant);
       if ("wrong" in parsed) {
         setMessage({ text: T.sources.tenantWrong(parsed.wrong), kind: "error" });
@@ -145,8 +192,10 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
     }
     if (widens) body.widens = true;
     act(
-      () => json<SourceRecord>(`/api/sources/${source.id}`, { method: "PUT", body }),
-      (saved) => {
+      () => tagged<SourceRecord>(`/api/sources/${source.id}`, { method: "PUT", body, headers: onlyIf(base.tag) }),
+      (done) => {
+        const saved = done.value;
+        kept.set(draftFrom(done));
         setWidening(null);
         const wider = saved.warnings ?? [];
         setMessage(wider.length > 0 ? { text: [T.sources.settingsSaved, ...wider].join("\n"), kind: "warning" } : { text: T.sources.settingsSaved, kind: "done" });
@@ -166,35 +215,30 @@ function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source:
     );
   return (
     <form class="card" onSubmit={(event) => { event.preventDefault(); save(false); }}>
+      {isStale && <Conflict message={T.conflict.other(source.name)} theirs={linesOf(theirs)} mine={linesOf(mine)} keep={T.conflict.keep} take={T.conflict.take} onKeep={() => choose(mine)} onTake={() => choose(theirs, mine)} />}
+      {kept.value.aside && <Aside onTake={() => kept.set({ ...kept.value, fields: kept.value.aside ?? kept.value.fields, aside: undefined })} onDrop={() => kept.set({ ...kept.value, aside: undefined })} />}
       <div class="grid">
-        <Field label={T.sources.name} hint={T.sources.renameHint}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
-        <Field label={T.sources.keepDays} hint={T.sources.keepHint}>{(id) => <input id={id} type="number" min={0} max={36_500} value={days} onInput={(event) => setDays(event.currentTarget.value)} />}</Field>
-        <Field label={T.sources.tenant} hint={T.sources.tenantHint}>{(id) => <input id={id} value={tenant} onInput={(event) => setTenant(event.currentTarget.value)} />}</Field>
+        <Field label={T.sources.name} hint={T.sources.renameHint}>{(id) => <input id={id} value={name} onInput={(event) => set({ name: event.currentTarget.value })} />}</Field>
+        <Field label={T.sources.keepDays} hint={T.sources.keepHint}>{(id) => <input id={id} type="number" min={0} max={36_500} value={days} onInput={(event) => set({ days: event.currentTarget.value })} />}</Field>
+        <Field label={T.sources.tenant} hint={T.sources.tenantHint}>{(id) => <input id={id} value={tenant} onInput={(event) => set({ tenant: event.currentTarget.value })} />}</Field>
       </div>
       {message && <Alert message={message.text} kind={message.kind} />}
       <div class="actions">
-        <button type="submit" class="primary" disabled={busy}>{T.common.save}</button>
+        <button type="submit" class="primary" disabled={busy || isStale}>{T.common.save}</button>
+        {isWritten && <span class="tag warning">{T.endpoints.unsaved}</span>}
         <span class="spacer" />
         <button type="button" class="danger" onClick={() => setRemoving(true)}>{T.sources.remove}</button>
       </div>
       {removing && (
-        <Dialog title={T.sources.removeTitle(source.name)} onClose={() => setRemoving(false)}>
+        <Confirm title={T.sources.removeTitle(source.name)} verb={T.sources.remove} name={source.name} busy={busy} onConfirm={() => remove(false)} onClose={() => setRemoving(false)}>
           <p>{T.sources.removeText(count(source.rows ?? 0))}</p>
-          <div class="actions">
-            <button type="button" class="danger" disabled={busy} onClick={() => remove(false)}>{T.sources.remove}</button>
-            <button type="button" onClick={() => setRemoving(false)}>{T.common.cancel}</button>
-          </div>
-        </Dialog>
+        </Confirm>
       )}
       {widening && (
-        <Dialog title={T.sources.widensTitle} onClose={() => setWidening(null)}>
+        <Confirm title={T.sources.widensTitle} verb={T.sources.widens} busy={busy} onConfirm={widening.again} onClose={() => setWidening(null)}>
           <p>{T.sources.widensText}</p>
           <ul>{widening.told.map((line) => <li key={line}>{line}</li>)}</ul>
-          <div class="actions">
-            <button type="button" class="danger" disabled={busy} onClick={widening.again}>{T.sources.widens}</button>
-            <button type="button" onClick={() => setWidening(null)}>{T.common.cancel}</button>
-          </div>
-        </Dialog>
+        </Confirm>
       )}
     </form>
   );

@@ -1,14 +1,16 @@
 // The pages of sources: the list, and one source with its fields and the ways to send to it.
 import { useState } from "preact/hooks";
-import { json, messageOf, type Schemas } from "../api/client";
+import { json, messageOf } from "../api/client";
+import type { SourceRecord } from "../api/records";
+import { useDraft } from "../drafts";
 import { address, go, route } from "../route";
 import { ago, bytes, count } from "../result/format";
 import { T } from "../text";
 import { Alert, Dialog, Empty, Field, Page } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
 import { Source } from "./Source";
+import { retention } from "./retention";
 
-export type SourceRecord = Schemas["Source"];
 
 export default function Sources() {
   const name = route.value.path[1];
@@ -71,20 +73,14 @@ function List() {
   );
 }
 
-export function retention(source: SourceRecord): string {
-  const parts = [];
-  if (source.effective_retention_days) parts.push(T.sources.days(source.effective_retention_days));
-  if (source.effective_retention_bytes) parts.push(bytes(source.effective_retention_bytes));
-  return parts.length > 0 ? parts.join(", ") : T.sources.forEver;
-}
-
 function Create({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState("");
+  const kept = useDraft("new source", () => "");
+  const [name, setName] = [kept.value, kept.set];
   const [error, setError] = useState<string | null>(null);
   const { busy, act } = useAction();
   const create = (event: Event): void => {
     event.preventDefault();
-    act(() => json<SourceRecord>("/api/sources", { method: "POST", body: { name } }), (source) => go(["sources", source.name]), (failure) => setError(messageOf(failure)));
+    act(() => json<SourceRecord>("/api/sources", { method: "POST", body: { name } }), (source) => (kept.drop(), go(["sources", source.name])), (failure) => setError(messageOf(failure)));
   };
   return (
     <Dialog title={T.sources.create} onClose={onClose}>
@@ -93,7 +89,7 @@ function Create({ onClose }: { onClose: () => void }) {
         {error && <Alert message={error} />}
         <div class="actions">
           <button type="submit" class="primary" disabled={busy || name === ""}>{T.sources.create}</button>
-          <button type="button" onClick={onClose}>{T.common.cancel}</button>
+          <button type="button" onClick={() => (kept.drop(), onClose())}>{T.common.cancel}</button>
         </div>
       </form>
     </Dialog>

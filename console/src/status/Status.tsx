@@ -1,14 +1,13 @@
 // The page of the service's state: what /ready says, and what /metrics counts as pictures over the time that the page is
 // open.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { isAbort, messageOf, send } from "../api/client";
+import { Failure, isAbort, send } from "../api/client";
 import { token } from "../api/session";
-import { bytes, count, duration } from "../result/format";
+import { bytes, count, duration, time } from "../result/format";
 import Plot from "../result/Plot";
 import type { Series } from "../result/plot";
 import { T } from "../text";
 import { Alert, Page, styled } from "../ui/parts";
-import { LONGEST } from "../ui/load";
 import { parse, quantile, type Sample, sum } from "./metrics";
 import { FiringAlerts } from "./FiringAlerts";
 import { SlowQueries } from "./SlowQueries";
@@ -16,6 +15,8 @@ import { type Worker, Workers } from "./Workers";
 
 const EVERY = 2000;
 const MOST = 300;
+/** How long the server may take for its state; what takes longer is not there, as far as one can see. */
+const PATIENCE = 10_000;
 const QUERY = "/api/endpoints/query/{endpoint}";
 const isQuery = (labels: Record<string, string>): boolean => labels.route === QUERY || labels.route === "/endpoints/query/{endpoint}";
 
@@ -62,6 +63,8 @@ export default function Status() {
   const [samples, setSamples] = useState<Sample[]>([]);
   const [points, setPoints] = useState<Point[]>([]);
   const [error, setError] = useState<string | null>(null);
+  /** When the figures were read; null before the first ones. */
+  const [read, setRead] = useState<number | null>(null);
   useEffect(() => {
     const controller = new AbortController();
     let last: { time: number; samples: Sample[] } | null = null;
@@ -70,7 +73,7 @@ export default function Status() {
       // One at a time: figures of an older answer after those of a newer one would be wrong.
       if (isAsking) return;
       isAsking = true;
-      const signal = AbortSignal.any([controller.signal, AbortSignal.timeout(LONGEST)]);
+      const signal = AbortSignal.any([controller.signal, AbortSignal.timeout(PATIENCE)]);
       try {
         // What is not ready has the status 503 and says why.
         const headers: Record<string, string> = token.value ? { "x-api-key": token.value } : {};
@@ -84,10 +87,12 @@ export default function Status() {
         const before = last;
         last = next;
         setSamples(next.samples);
+        setRead(next.time);
         if (before) setPoints((points) => [...points, point(before, next)].slice(-MOST));
         setError(null);
       } catch (failure) {
-        if (!isAbort(failure)) setError(messageOf(failure));
+        // Its own question for /ready fails in words of the browser's.
+        if (!isAbort(failure) && !controller.signal.aborted) setError(failure instanceof Failure ? failure.message : T.errors.unreachable);
       } finally {
         isAsking = false;
       }
@@ -103,11 +108,12 @@ export default function Status() {
   const lookups = value("tidegate_cache_lookups_total");
   const hits = sum(samples, "tidegate_cache_lookups_total", (labels) => labels.state === "hit" || labels.state === "stale");
   return (
-    <Page title={T.nav.status} error={error} head={ready && <span class={`tag ${ready.status === "ok" ? "" : "warning"}`}>{T.status.states[ready.status] ?? ready.status}</span>}>
-      {ready?.problems?.map((one) => <Alert key={one.what} message={one.message} />)}
-      {ready?.warnings?.map((one) => <Alert key={one.what} kind="warning" message={one.message} />)}
+    <Page title={T.nav.status} error={error} head={error ? <span class="tag warning">{T.status.gone}</span> : ready && <span class={`tag ${ready.status === "ok" ? "" : "warning"}`}>{T.status.states[ready.status] ?? ready.status}</span>}>
+      {error && read !== null && <Alert kind="warning" message={T.status.old(time(read).slice(0, 19))} />}
+      {!error && ready?.problems?.map((one) => <Alert key={one.what} message={one.message} />)}
+      {!error && ready?.warnings?.map((one) => <Alert key={one.what} kind="warning" message={one.message} />)}
       {samples.length > 0 && (
-        <dl class="figures six">
+        <dl class={`figures six ${error ? "stale" : ""}`}>
           <Figure name={T.status.segments} value={count(value("tidegate_store_segments"))} />
           <Figure name={T.status.stored} value={count(value("tidegate_store_segment_events"))} />
           <Figure name={T.status.size} value={bytes(value("tidegate_store_segment_bytes"))} />
@@ -126,7 +132,7 @@ export default function Status() {
         </dl>
       )}
       <p class="hint">{T.status.since}</p>
-      <div class="plots">
+      <div class={`plots ${error ? "stale" : ""}`}>
         <Picture title={T.status.ingest} points={points} series={[["events", T.status.events, "--accent"], ["refused", T.status.refused, "--error-mark"]]} />
         <Picture title={T.status.rate} points={points} series={[["good", T.status.good, "--info"], ["wrong", T.status.wrong, "--warn-mark"], ["failed", T.status.failed, "--error-mark"]]} />
         <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />

@@ -1,26 +1,35 @@
 // Making a token: its scopes, what it fixes, and in words what it will be able to do.
 import { useState } from "preact/hooks";
-import { Failure, json, messageOf, type Schemas } from "../api/client";
+import { json, linesOf, type Schemas } from "../api/client";
 import { endpoints } from "../api/document";
+import { useDraft } from "../drafts";
 import { T } from "../text";
 import { Alert, Dialog, Field, Toggle } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
-import type { MadeToken } from "./Tokens";
+import type { MadeToken } from "../api/records";
 import { inWords } from "./words";
 
 type Reach = "none" | "one" | "all";
 
+interface Form {
+  description: string;
+  query: Reach;
+  endpoint: string;
+  ingest: Reach;
+  source: string;
+  manage: boolean;
+  pins: { name: string; value: string }[];
+  days: string;
+  rows: string;
+}
+
 export function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (token: MadeToken) => void }) {
   const sources = useLoaded((signal) => json<Schemas["Source"][]>("/api/sources", { signal }), []);
-  const [description, setDescription] = useState("");
-  const [query, setQuery] = useState<Reach>("all");
-  const [endpoint, setEndpoint] = useState(endpoints.value?.[0]?.name ?? "");
-  const [ingest, setIngest] = useState<Reach>("none");
-  const [source, setSource] = useState("");
-  const [manage, setManage] = useState(false);
-  const [pins, setPins] = useState<{ name: string; value: string }[]>([]);
-  const [days, setDays] = useState("");
-  const [rows, setRows] = useState("");
+  const kept = useDraft<Form>("new token", () => ({ description: "", query: "all", endpoint: endpoints.value?.[0]?.name ?? "", ingest: "none", source: "", manage: false, pins: [], days: "", rows: "" }));
+  const { description, query, endpoint, ingest, source, manage, pins, days, rows } = kept.value;
+  const setter = <Name extends keyof Form>(name: Name) => (value: Form[Name]): void => kept.update((form) => ({ ...form, [name]: value }));
+  const [setDescription, setQuery, setEndpoint, setIngest, setSource] = [setter("description"), setter("query"), setter("endpoint"), setter("ingest"), setter("source")];
+  const [setManage, setPins, setDays, setRows] = [setter("manage"), setter("pins"), setter("days"), setter("rows")];
   const [error, setError] = useState<string | null>(null);
   const { busy, act } = useAction();
 
@@ -38,7 +47,11 @@ export function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (to
     if (days !== "") body.expires_at = new Date(Date.now() + Number(days) * 86_400_000).toISOString();
     if (rows !== "") body.limits = { rows: Number(rows) } as Schemas["NewAccessToken"]["limits"];
     setError(null);
-    act(() => json<MadeToken>("/api/access-tokens", { method: "POST", body }), onMade, (failure) => setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure)));
+    const made = (token: MadeToken): void => {
+      kept.drop();
+      onMade(token);
+    };
+    act(() => json<MadeToken>("/api/access-tokens", { method: "POST", body }), made, (failure) => setError(linesOf(failure)));
   };
 
   return (
@@ -76,7 +89,7 @@ export function NewToken({ onClose, onMade }: { onClose: () => void; onMade: (to
         {error && <Alert message={error} />}
         <div class="actions">
           <button type="submit" class="primary" disabled={busy || scopes.length === 0}>{T.tokens.make}</button>
-          <button type="button" disabled={busy} onClick={onClose}>{T.common.cancel}</button>
+          <button type="button" disabled={busy} onClick={() => (kept.drop(), onClose())}>{T.common.cancel}</button>
         </div>
       </form>
     </Dialog>

@@ -1,18 +1,17 @@
 // The page of access tokens: the list, and the ways to make and to revoke one.
 import { useState } from "preact/hooks";
-import { json, messageOf, type Schemas } from "../api/client";
+import { json, messageOf } from "../api/client";
+import type { TokenRecord, MadeToken } from "../api/records";
 import { access } from "../api/session";
 import { TokenAccess } from "../access/TokenAccess";
 import { ago } from "../result/format";
 import { address, route } from "../route";
 import { T } from "../text";
-import { Alert, CopyButton, Dialog, Empty, Page } from "../ui/parts";
+import { Alert, Confirm, CopyButton, Dialog, Empty, Page } from "../ui/parts";
 import { useAction, useLoaded } from "../ui/load";
 import { NewToken } from "./NewToken";
 import { inWords } from "./words";
 
-export type TokenRecord = Schemas["AccessToken"];
-export type MadeToken = Schemas["MadeAccessToken"];
 
 export default function Tokens() {
   const id = route.value.path[1];
@@ -90,14 +89,9 @@ function Revoke({ token, onClose, onDone }: { token: TokenRecord; onClose: () =>
   const { busy, act } = useAction();
   const revoke = (): void => act(() => json(`/api/access-tokens/${token.id}`, { method: "DELETE" }), onDone, (failure) => setError(messageOf(failure)));
   return (
-    <Dialog title={T.tokens.revokeTitle(token.description || token.id)} onClose={onClose} busy={busy}>
+    <Confirm title={T.tokens.revokeTitle(token.description || token.id)} verb={T.tokens.revoke} busy={busy} error={error} onConfirm={revoke} onClose={onClose}>
       <p>{T.tokens.revokeText}</p>
       {token.id === access.value?.id && <Alert kind="warning" message={T.tokens.own} />}
-      {error && <Alert message={error} />}
-      <div class="actions">
-        <button type="button" class="danger" disabled={busy} onClick={revoke}>{T.tokens.revoke}</button>
-        <button type="button" onClick={onClose}>{T.common.cancel}</button>
-      </div>
-    </Dialog>
+    </Confirm>
   );
 }

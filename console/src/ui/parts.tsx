@@ -196,6 +196,25 @@ export function Dialog({ title, onClose, busy = false, children }: { title: stri
   );
 }
 
+/** A question before something is deleted. The focus is on Cancel, so that a key pressed twice deletes nothing; `name` must be typed. */
+export function Confirm({ title, verb, name, busy = false, error, onConfirm, onClose, children }: { title: string; verb: string; name?: string; busy?: boolean; error?: string | null; onConfirm: () => void; onClose: () => void; children: ComponentChildren }) {
+  const [typed, setTyped] = useState("");
+  const cancel = useRef<HTMLButtonElement>(null);
+  // After the dialog is shown, which gives the focus to the first thing in it.
+  useLayoutEffect(() => cancel.current?.focus(), []);
+  return (
+    <Dialog title={title} onClose={onClose} busy={busy}>
+      {children}
+      {name !== undefined && <Field label={T.common.typeName(name)}>{(id) => <input id={id} value={typed} spellcheck={false} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />}</Field>}
+      {error && <Alert message={error} />}
+      <div class="actions">
+        <button type="button" class="danger" disabled={busy || (name !== undefined && typed !== name)} onClick={onConfirm}>{verb}</button>
+        <button type="button" ref={cancel} disabled={busy} onClick={onClose}>{T.common.cancel}</button>
+      </div>
+    </Dialog>
+  );
+}
+
 /** Sets styles that depend on data. Attributes of style are refused by the Content-Security-Policy; properties are not. */
 export function styled(style: Record<string, string>): (element: HTMLElement | null) => void {
   return (element) => {

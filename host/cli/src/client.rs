@@ -39,6 +39,8 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     /// The header `Retry-After` in seconds, if the server sends it.
     pub(crate) retry_after: Option<u64>,
+    /// The header `ETag`: which version the answer shows.
+    pub(crate) tag: Option<String>,
     /// The header `Location` of a redirect.
     location: Option<String>,
     pub(crate) body: Vec<u8>,
@@ -79,16 +81,17 @@ impl Client {
     /// # Errors
     /// The server was not reached, or the connection was lost.
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<(&str, &[u8])>) -> Result<Reply, Box<dyn Error>> {
-        self.send_as(None, method, path, body)
+        self.send_with(None, method, path, body)
     }
 
-    /// As [`Self::send`], with an idempotency key, under which the request may be sent again.
+    /// As [`Self::send`], with one more header: an idempotency key, under which the request may be sent again, or the version
+    /// that it changes.
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) fn send_as(
+    pub(crate) fn send_with(
         &self,
-        name: Option<&str>,
+        header: Option<(&str, &str)>,
         method: &str,
         path: &str,
         body: Option<(&str, &[u8])>,
@@ -97,8 +100,8 @@ impl Client {
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header("x-api-key", &self.token);
-        let request = match name {
-            Some(name) => request.header("idempotency-key", name),
+        let request = match header {
+            Some((name, value)) => request.header(name, value),
             None => request,
         };
         let answer = match body {
@@ -116,11 +119,11 @@ impl Client {
         })?;
         let header = |name: &str| Some(answer.headers().get(name)?.to_str().ok()?.to_owned());
         let retry_after = header("retry-after").and_then(|value| value.parse().ok());
-        let location = header("location");
+        let (location, tag) = (header("location"), header("etag"));
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(|error| format!("{}: {error}", self.base))?;
-        Ok(Reply { status, retry_after, location, body })
+        Ok(Reply { status, retry_after, tag, location, body })
     }
 
     /// The events of a path, after the one with this id. A server that sends nothing for a minute, not even a sign of
@@ -148,7 +151,7 @@ impl Client {
             return Ok(answer.into_body().into_reader());
         }
         let body = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
-        let reply = Reply { status, retry_after: None, location: None, body };
+        let reply = Reply { status, retry_after: None, tag: None, location: None, body };
         Err(NoEvents { message: reply.refusal(), is_final: status < 500 && status != 429 })
     }
 
@@ -157,7 +160,21 @@ impl Client {
     /// # Errors
     /// As [`Client::send`]; an error status, with every reason that the server gives.
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<(&str, &[u8])>) -> Result<Reply, Box<dyn Error>> {
-        let reply = self.send(method, path, body).map_err(|error| {
+        self.call_with(None, method, path, body)
+    }
+
+    /// As [`Self::call`], with one more header.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub(crate) fn call_with(
+        &self,
+        header: Option<(&str, &str)>,
+        method: &str,
+        path: &str,
+        body: Option<(&str, &[u8])>,
+    ) -> Result<Reply, Box<dyn Error>> {
+        let reply = self.send_with(header, method, path, body).map_err(|error| {
             format!("{error}; is a server running there? --url or TIDEGATE_URL names another address")
         })?;
         if (200..300).contains(&reply.status) {
@@ -262,7 +279,7 @@ mod tests {
     use super::*;
 
     fn reply(status: u16, body: &str) -> Reply {
-        Reply { status, retry_after: None, location: None, body: body.as_bytes().to_vec() }
+        Reply { status, retry_after: None, tag: None, location: None, body: body.as_bytes().to_vec() }
     }
 
     #[test]

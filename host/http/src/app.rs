@@ -36,6 +36,8 @@ pub(crate) struct App {
     pub(crate) calls: CallStatistics,
     /// The slowest queries of the last hour.
     pub(crate) slow_queries: SlowQueries,
+    /// Held while a source is changed by a request that names the state that it changes.
+    pub(crate) changing_sources: tokio::sync::Mutex<()>,
     /// Whether the shutdown has begun.
     pub(crate) draining: AtomicBool,
 }
@@ -50,6 +52,7 @@ impl App {
             metrics: Metrics::new(),
             calls: CallStatistics::new(),
             slow_queries: SlowQueries::default(),
+            changing_sources: tokio::sync::Mutex::default(),
             draining: AtomicBool::new(false),
             service,
         })

@@ -178,7 +178,7 @@ pub(crate) fn learns_cost(access: &Access) -> bool {
 }
 
 /// Writes what the statements of a request cost into the headers of its answer, if any ran for it.
-fn write_cost(cost: StatementCost, headers: &mut HeaderMap) {
+pub(crate) fn write_cost(cost: StatementCost, headers: &mut HeaderMap) {
     let StatementCost { statements, rows_read, bytes_read, memory, tasks, moves } = cost;
     if statements == 0 {
         return;

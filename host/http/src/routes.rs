@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::auth::await_key;
 use crate::failure::Refusal;
 use crate::follow::LAST_EVENT_ID;
-use crate::manage::{access, alerts, components, endpoints, issuers, sources, tokens};
+use crate::manage::{access, alerts, components, endpoints, issuers, sources, tokens, trial};
 use crate::metrics::page::metrics;
 use crate::middleware::body_timeout::limit_body_time;
 use crate::middleware::close_unread::announce_close;
@@ -38,6 +38,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             header::CONTENT_TYPE,
             header::ACCEPT,
             header::IF_NONE_MATCH,
+            header::IF_MATCH,
             // Of senders of logs, this one and the next three.
             header::CONTENT_ENCODING,
             HeaderName::from_static("idempotency-key"),
@@ -74,6 +75,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
         .route("/api/endpoints/{endpoint}/check", post(endpoints::check))
+        .route("/api/endpoints/{endpoint}/try", post(trial::run))
         .route("/api/endpoints/{endpoint}/explain", post(explain::explain))
         .route("/api/endpoints/{endpoint}/component", get(components::get).put(components::put))
         .route("/api/endpoints/{endpoint}/component/check", post(components::check))

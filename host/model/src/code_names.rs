@@ -4,7 +4,7 @@ use crate::failure::Code;
 
 impl Code {
     /// All codes, in the order of their definition: what `error.code` may be.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::InvalidParameter,
         Self::Syntax,
         Self::UnknownTable,
@@ -21,6 +21,7 @@ impl Code {
         Self::Forbidden,
         Self::NotFound,
         Self::Conflict,
+        Self::PreconditionFailed,
         Self::KeyReused,
         Self::MethodNotAllowed,
         Self::TooLarge,

@@ -41,6 +41,8 @@ pub enum Code {
     NotFound,
     /// The name is taken.
     Conflict,
+    /// What was to be changed is another version than the one that the request names.
+    PreconditionFailed,
     /// The key of a request was used for another one.
     KeyReused,
     /// The method does not exist on this route.
@@ -95,6 +97,7 @@ impl Code {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
+            Self::PreconditionFailed => "precondition_failed",
             Self::KeyReused => "key_reused",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::TooLarge => "too_large",
@@ -132,6 +135,7 @@ impl Code {
             Self::MethodNotAllowed => 405,
             Self::SlowRequest => 408,
             Self::Conflict => 409,
+            Self::PreconditionFailed => 412,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::KeyReused | Self::Refused | Self::LimitExceeded => 422,

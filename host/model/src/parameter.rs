@@ -8,13 +8,17 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Failure, Kind, Value};
+use crate::{Code, Failure, Kind, RelativeTime, Value};
 
 /// The most parameters of an endpoint, and of a request.
 pub const MOST_PARAMETERS: usize = 500;
 
 /// The longest accepted value in bytes, if the parameter has no limit of its own.
 const DEFAULT_MAX_LENGTH: usize = 16 << 10;
+
+/// What a time may be written as.
+const TIME: &str =
+    "ISO 8601 timestamp; write e.g. 2026-01-31T12:00:00Z, or now-5m for five minutes ago (s, m, h, d, w)";
 
 /// One declared parameter of an endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -34,7 +38,8 @@ pub struct Parameter {
     /// The only values that are allowed; empty means any.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
-    /// A further rule for the text: `regex` (a regular expression) or `timestamp` (ISO 8601, or empty for "no bound").
+    /// A further rule for the text: `regex` (a regular expression) or `timestamp` (ISO 8601, `now-5m`, or empty for
+    /// "no bound").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
     /// The longest accepted text, in bytes.
@@ -51,7 +56,7 @@ pub struct Parameter {
 pub enum Format {
     /// A regular expression (RE2 syntax).
     Regex,
-    /// An ISO 8601 timestamp; the empty string means that there is none.
+    /// An ISO 8601 timestamp, or one relative to the request; the empty string means that there is none.
     Timestamp,
 }
 
@@ -92,11 +97,13 @@ impl Parameter {
                     return Err(self.refuse(format!("is not a valid regular expression: {}", first_reason(&error))));
                 }
             }
-            Some(Format::Timestamp) if !text.is_empty() && parse_timestamp(text).is_none() => {
-                return Err(self.refuse(format!(
-                    "has the value '{}', which is no ISO 8601 timestamp; write e.g. 2026-01-31T12:00:00Z",
-                    shorten(text)
-                )));
+            Some(Format::Timestamp) if !text.is_empty() => {
+                if let Some(time) = RelativeTime::of(text, self.kind != Kind::Timestamp) {
+                    return Ok(Value::Relative(time));
+                }
+                if parse_timestamp(text).is_none() {
+                    return Err(self.refuse(format!("has the value '{}', which is no {TIME}", shorten(text))));
+                }
             }
             _ => {}
         }
@@ -115,7 +122,10 @@ impl Parameter {
             Kind::Int64 => text.parse().map(Value::Int64).map_err(|_| wrong("integer")),
             Kind::Float64 => text.parse().map(Value::Float64).map_err(|_| wrong("number")),
             Kind::Timestamp if text.is_empty() => Ok(Value::Null),
-            Kind::Timestamp => parse_timestamp(text).map(Value::Timestamp).ok_or_else(|| wrong("ISO 8601 timestamp")),
+            Kind::Timestamp => {
+                let relative = || RelativeTime::of(text, false).map(Value::Relative);
+                parse_timestamp(text).map(Value::Timestamp).or_else(relative).ok_or_else(|| wrong(TIME))
+            }
         }
     }
 
@@ -123,7 +133,7 @@ impl Parameter {
         if self.allowed.is_empty() {
             match self.format {
                 Some(Format::Regex) => "; it is a regular expression".to_owned(),
-                Some(Format::Timestamp) => "; it is an ISO 8601 timestamp".to_owned(),
+                Some(Format::Timestamp) => format!("; it is an {TIME}"),
                 None => String::new(),
             }
         } else {
@@ -257,5 +267,21 @@ mod tests {
         assert_eq!(parameter.check(Some("")).unwrap(), Value::Text(String::new()));
         assert_eq!(parameter.check(None).unwrap(), Value::Null);
         assert!(parameter.check(Some("yesterday")).is_err());
+    }
+
+    #[test]
+    fn a_time_may_be_relative_and_no_other_parameter() {
+        let text = Parameter { name: "start".into(), format: Some(Format::Timestamp), ..Parameter::default() };
+        let typed = Parameter { name: "start".into(), kind: Kind::Timestamp, ..Parameter::default() };
+        let both = Parameter { format: Some(Format::Timestamp), ..typed.clone() };
+        for (parameter, is_text) in [(&text, true), (&typed, false), (&both, false)] {
+            let expected = RelativeTime::of("now-5m", is_text).map(Value::Relative);
+            assert_eq!(parameter.check(Some("now-5m")).ok(), expected);
+            let by_default = Parameter { default: Some("now-5m".into()), ..parameter.clone() };
+            assert_eq!(by_default.check(None).ok(), expected);
+            assert!(parameter.check(Some("now-5x")).unwrap_err().message.contains("now-5m"));
+        }
+        let plain = Parameter { name: "word".into(), ..Parameter::default() };
+        assert_eq!(plain.check(Some("now-5m")).unwrap(), Value::Text("now-5m".into()));
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn kind_in(kind: wit::Kind) -> Kind {
     }
 }
 
-pub(crate) fn value_out(value: &Value) -> wit::Value {
+/// A value as a guest gets it, of a request that was received at `now`.
+pub(crate) fn value_out(value: &Value, now: i64) -> wit::Value {
     match value {
         Value::Null => wit::Value::Null,
         Value::Boolean(value) => wit::Value::Boolean(*value),
@@ -40,6 +41,7 @@ pub(crate) fn value_out(value: &Value) -> wit::Value {
         Value::Text(value) => wit::Value::Text(value.clone()),
         Value::Bytes(value) => wit::Value::Bytes(value.clone()),
         Value::Timestamp(value) => wit::Value::Timestamp(*value),
+        Value::Relative(time) => value_out(&Value::of_time(*time, now), now),
     }
 }
 
@@ -87,6 +89,7 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         | Code::Refused
         | Code::NotFound
         | Code::Conflict
+        | Code::PreconditionFailed
         | Code::KeyReused
         | Code::MethodNotAllowed
         | Code::TooLarge

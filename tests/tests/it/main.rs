@@ -75,6 +75,7 @@ mod otlp;
 mod otlp_grpc;
 mod overflow;
 mod pack;
+mod preconditions;
 mod promises;
 mod recover;
 mod restart;

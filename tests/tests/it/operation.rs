@@ -39,6 +39,7 @@ fn pages_of_other_origins_may_send_the_headers_that_are_read() {
         "last-event-id",
         "content-encoding",
         "idempotency-key",
+        "if-match",
         "x-source-name",
         "x-source",
     ] {

@@ -29,11 +29,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("host/http", &["app", "auth", "ingest", "metrics", "middleware", "openapi", "ready"]),
     ("host/service", &["issuer_options", "issuers", "options", "tokens"]),
     ("host/store", &["ingest", "memory", "shred"]),
-    ("console", &["endpoints/Endpoint", "endpoints/Endpoints", "endpoints/QueryForm", "endpoints/Versions"]),
-    ("console", &["sources/Source", "sources/Sources"]),
-    ("console", &["tokens/NewToken", "tokens/Tokens"]),
     ("console", &["endpoints", "explore"]),
-    ("console", &["query", "result"]),
 ];
 
 /// What imports what: files, or the files and folders of one folder.

@@ -120,10 +120,14 @@ pub(super) fn save(client: &Client, name: &str, component: &[u8], how: &str) -> 
     let own = endpoint_path(name);
     let version = |answer: &Value| answer.get("version").and_then(Value::as_i64).unwrap_or_default();
     // What is wrong with the token or the address is told by the call after it.
-    let before = client.send("GET", &own, None);
-    let before = before.ok().filter(|reply| reply.status == 200).and_then(|reply| reply.json().ok());
-    let before = before.map_or(0, |endpoint| version(&endpoint));
-    let answer = client.call("PUT", &format!("{own}/component{how}"), Some((WASM, component)))?.json()?;
+    let there = client.send("GET", &own, None).ok().filter(|reply| reply.status == 200);
+    let before = there.as_ref().and_then(|reply| reply.json().ok()).map_or(0, |endpoint| version(&endpoint));
+    // What was saved after that is not what is told here, so it is not replaced.
+    let tag = there.as_ref().and_then(|reply| reply.tag.as_deref());
+    // A proxy that compresses makes a tag weak, which the server does not take.
+    let only = tag.map(|tag| ("if-match", tag.strip_prefix("W/").unwrap_or(tag)));
+    let body = Some((WASM, component));
+    let answer = client.call_with(only, "PUT", &format!("{own}/component{how}"), body)?.json()?;
     Ok(Saved { before, version: version(&answer), answer })
 }
 

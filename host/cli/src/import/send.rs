@@ -52,7 +52,8 @@ impl Sender {
         // The idempotency key of the batch.
         let name = uuid::Uuid::new_v4().to_string();
         loop {
-            let reply = self.client.send_as(Some(&name), "POST", &self.path, Some(("application/x-ndjson", &body)));
+            let key = Some(("idempotency-key", name.as_str()));
+            let reply = self.client.send_with(key, "POST", &self.path, Some(("application/x-ndjson", &body)));
             let reply = match reply {
                 Ok(reply) => reply,
                 Err(error) => {

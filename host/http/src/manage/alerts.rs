@@ -18,7 +18,8 @@ use uuid::Uuid;
 use super::components::{on_save, repacked};
 use super::endpoint_view::{EndpointView, known};
 use super::fields::Fields;
-use super::{ManageResult, answer_room, created, found, private, time};
+use super::precondition::{Precondition, tag_of_settings};
+use super::{ManageResult, answer_room, created, found, private, tagged, time};
 use crate::app::App;
 use crate::failure::Refusal;
 
@@ -185,6 +186,23 @@ async fn current(service: &Service, endpoint: Uuid, name: &str) -> Result<Value,
     Ok(shown(&record, run.as_ref()))
 }
 
+/// The entity tag of an alert: that of its definition, because another change of its endpoint is none of it.
+fn tag_of(endpoint: &EndpointView, alert: &Alert) -> String {
+    tag_of_settings(endpoint.id, &described(alert))
+}
+
+/// Checks that an alert is the one that a request wants to change.
+///
+/// # Errors
+/// Those of [`Precondition::check`].
+fn allow(wanted: &Precondition, endpoint: &EndpointView, manifest: &Manifest, place: usize) -> Result<(), Failure> {
+    let Some(alert) = manifest.alerts.get(place) else { return Ok(()) };
+    let is_now = || {
+        format!("the alert {} was changed meanwhile; its endpoint {}: {}", alert.name, endpoint.name, endpoint.newest())
+    };
+    wanted.check(&tag_of(endpoint, alert), is_now)
+}
+
 /// The endpoint and the alert of a path.
 async fn wanted(service: &Service, endpoint: &str, alert: &str) -> Result<(EndpointView, Manifest, usize), Failure> {
     let endpoint = known(service, endpoint).await?;
@@ -235,8 +253,9 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> ManageResult {
     private(&app.service, &headers)?;
-    let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
-    found(current(&app.service, endpoint.id, &name).await?)
+    let (endpoint, manifest, place) = wanted(&app.service, &id, &name).await?;
+    let tag = manifest.alerts.get(place).map(|alert| tag_of(&endpoint, alert)).unwrap_or_default();
+    tagged(found(current(&app.service, endpoint.id, &name).await?), &tag)
 }
 
 /// `POST /api/endpoints/{endpoint}/alerts`: a version of the endpoint with one more alert. The answer has its secret.
@@ -264,13 +283,15 @@ pub(crate) async fn update(
     request: Request,
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
+    let precondition = Precondition::of(request.headers());
     let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name).await?;
+    allow(&precondition, &endpoint, &manifest, place)?;
     let former = name;
     let mut fields = Fields::read(&app.service, &access, request).await?;
     let alert = alert_of(&mut fields, manifest.alerts.get(place));
     fields.done()?;
     let alert = alert.ok_or_else(|| Failure::new(Code::Internal, "the alert could not be read"))?;
-    let (id, name) = (endpoint.id, alert.name.clone());
+    let (id, name, tag) = (endpoint.id, alert.name.clone(), tag_of(&endpoint, &alert));
     let mut warnings = Vec::new();
     if manifest.alerts.get(place) != Some(&alert) {
         if let Some(old) = manifest.alerts.get_mut(place) {
@@ -278,9 +299,10 @@ pub(crate) async fn update(
         }
         let renamed_alert = (former != name).then_some((former.as_str(), name.as_str()));
         let renamed = SaveRequest { renamed_alert, ..SaveRequest::default() };
-        warnings = save(&app.service, &access, endpoint, &manifest, renamed).await?;
+        let saved = save(&app.service, &access, endpoint, &manifest, renamed).await;
+        warnings = saved.map_err(|failure| precondition.of_save(failure))?;
     }
-    found(with(current(&app.service, id, &name).await?, "warnings", warnings.into()))
+    tagged(found(with(current(&app.service, id, &name).await?, "warnings", warnings.into())), &tag)
 }
 
 /// `DELETE /api/endpoints/{endpoint}/alerts/{alert}`: a version of the endpoint without it. Its secret is forgotten.
@@ -290,10 +312,13 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     let access = private(&app.service, &headers)?;
+    let precondition = Precondition::of(&headers);
     let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name).await?;
+    allow(&precondition, &endpoint, &manifest, place)?;
     manifest.alerts.remove(place);
     let deleted = SaveRequest { forgotten_alert: Some(&name), ..SaveRequest::default() };
-    save(&app.service, &access, endpoint, &manifest, deleted).await?;
+    let saved = save(&app.service, &access, endpoint, &manifest, deleted).await;
+    saved.map_err(|failure| precondition.of_save(failure))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

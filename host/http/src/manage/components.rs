@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::json;
@@ -14,8 +13,9 @@ use tidegate_service::tokens::Access;
 use tidegate_service::{SaveRequest, Service, blocking, inspect, meanings};
 
 use super::endpoint_view::{EndpointView, known, shown, version_of};
+use super::precondition::{Precondition, tag_of_version};
 use super::saving::{Saving, saved_and_widened};
-use super::{ManageResult, answer_room, found, memory_of, private};
+use super::{ManageResult, answer_room, created, found, memory_of, private, tagged};
 use crate::app::App;
 use crate::blocking_body::off_connections;
 use crate::failure::Refusal;
@@ -88,6 +88,8 @@ struct Received {
     digest: String,
     old: Option<EndpointView>,
     same_query: bool,
+    /// What the endpoint must be.
+    wanted: Precondition,
 }
 
 impl Received {
@@ -102,7 +104,12 @@ impl Received {
         let (declared, held) = off_connections(component.len(), inspected).await?;
         // The component is needed until the answer is made, and no longer.
         answer_room::keep(service, held).await?;
+        let wanted = Precondition::of(&head.headers);
         let old = known(service, id).await.ok();
+        match &old {
+            Some(old) => old.allow(&wanted)?,
+            None => wanted.check_missing("endpoint")?,
+        }
         let name = declared.manifest.name.as_str();
         if old.is_none() && name != id {
             let message = format!("the component calls itself {name}; put it under that name");
@@ -110,7 +117,8 @@ impl Received {
         }
         let before = old.as_ref().and_then(|old| old.manifest.as_ref());
         let same_query = before.is_some_and(|before| before.query == declared.manifest.query);
-        Ok(Self { component, manifest: declared.manifest, digest: hex::encode(declared.digest), old, same_query })
+        let digest = hex::encode(declared.digest);
+        Ok(Self { component, manifest: declared.manifest, digest, old, same_query, wanted })
     }
 
     /// Whether the endpoint has this component already and can be used. Then nothing changes, and no version is made.
@@ -146,19 +154,21 @@ pub(crate) async fn put(
     if received.is_there(&app.service)
         && let Some(old) = received.old
     {
-        return found(shown(&app.service, old).await?);
+        let tag = old.tag();
+        return tagged(found(shown(&app.service, old).await?), &tag);
     }
     let mut saving = SaveRequest { refuse_wider, strict, make_sources, ..received.saving(&access.who) };
     if make_sources {
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
     }
-    let saved = app.service.registrar.save_component(&received.component, saving).await.map_err(on_save)?;
-    let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
+    let saved = app.service.registrar.save_component(&received.component, saving).await.map_err(on_save);
+    let saved = saved.map_err(|failure| received.wanted.of_save(failure))?;
     let mut shown = saved_and_widened(&app.service, &saved).await?;
     if let (false, Some(fields)) = (saved.made.is_empty(), shown.as_object_mut()) {
         fields.insert("made_sources".to_owned(), saved.made.into());
     }
-    Ok((status, Json(shown)))
+    let tag = tag_of_version(saved.endpoint.id, saved.endpoint.version);
+    tagged(if received.old.is_none() { created(shown) } else { found(shown) }, &tag)
 }
 
 /// `POST /api/endpoints/{id or name}/component/check`: the result that a `PUT` of the same component would have.

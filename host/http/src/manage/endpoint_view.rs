@@ -9,6 +9,7 @@ use tidegate_service::{ComponentKind, Service, blocking};
 use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
+use super::precondition::{Precondition, tag_of_version};
 use super::time;
 
 /// An endpoint as the management routes see it, whether it can be called or no longer passes the gate.
@@ -57,6 +58,26 @@ impl EndpointView {
             updated_at: record.updated_at,
             warnings: warnings(record.version, found),
         }
+    }
+
+    /// The entity tag of its version.
+    pub(super) fn tag(&self) -> String {
+        tag_of_version(self.id, self.version)
+    }
+
+    /// Checks that it is the version that a request wants to change.
+    ///
+    /// # Errors
+    /// Those of [`Precondition::check`].
+    pub(super) fn allow(&self, wanted: &Precondition) -> Result<(), Failure> {
+        wanted.check(&self.tag(), || format!("the endpoint {} was changed meanwhile: {}", self.name, self.newest()))
+    }
+
+    /// Its version, who saved that, and when.
+    pub(super) fn newest(&self) -> String {
+        let by = if self.author.is_empty() { String::new() } else { format!(" by {}", self.author) };
+        let at = time(self.updated_at);
+        format!("it is version {} now, saved{by} at {}", self.version, at.as_str().unwrap_or_default())
     }
 
     fn shown(&self, kind: ComponentKind) -> Value {

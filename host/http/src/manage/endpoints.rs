@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_compiler::compile_sql;
 use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
 use tidegate_service::failures::of_manifest;
-use tidegate_service::registration::{Grant, Lineage, taken};
+use tidegate_service::registration::{Grant, Lineage, Saved, taken};
 use tidegate_service::tokens::Access;
 use tidegate_service::{ComponentKind, SaveRequest, Service, blocking};
 
@@ -17,8 +17,9 @@ use super::component_view::component_shown;
 use super::components::{on_save, repacked, stored};
 use super::endpoint_view::{EndpointView, all_shown, known, shown, version_of, version_shown};
 use super::fields::Fields;
+use super::precondition::{Precondition, tag_of_version};
 use super::saving::{Saving, saved_and_widened};
-use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, answer_room, created, found, private, time};
+use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, answer_room, created, found, private, tagged, time};
 use crate::app::App;
 use crate::failure::Refusal;
 
@@ -121,8 +122,13 @@ async fn definition(
     request: Request,
 ) -> Result<Manifest, Failure> {
     let mut fields = Fields::read(service, access, request).await?;
+    defined_by(service, &mut fields, old)
+}
+
+/// The definition of these fields.
+fn defined_by(service: &Service, fields: &mut Fields, old: Option<&EndpointView>) -> Result<Manifest, Failure> {
     fields.ignore(&SHOWN_ONLY);
-    let manifest = manifest_of(&mut fields, old.and_then(|old| old.manifest.as_ref()));
+    let manifest = manifest_of(fields, old.and_then(|old| old.manifest.as_ref()));
     if let Some(manifest) = &manifest {
         let name = manifest.name.as_str();
         if service.registry.find(name).is_some_and(|other| old.is_none_or(|old| old.id != other.id)) {
@@ -131,6 +137,44 @@ async fn definition(
     }
     fields.done()?;
     manifest.ok_or_else(|| Failure::new(Code::Internal, "the definition could not be read"))
+}
+
+/// An endpoint, if there is one of this name or id.
+pub(super) async fn known_if_there(service: &Service, id_or_name: &str) -> Result<Option<EndpointView>, Failure> {
+    match service.registry.find(id_or_name) {
+        Some(_) => known(service, id_or_name).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// What fields would become of an endpoint, or as a new one.
+pub(super) struct Draft {
+    manifest: Manifest,
+    pub(super) component: Vec<u8>,
+    /// Whether the query is that of the version before.
+    pub(super) same_query: bool,
+    /// Whether the whole is.
+    unchanged: bool,
+}
+
+/// Reads a draft from fields.
+pub(super) async fn draft_of(
+    service: &Service,
+    fields: &mut Fields,
+    old: Option<&EndpointView>,
+) -> Result<Draft, Failure> {
+    let mut manifest = defined_by(service, fields, old)?;
+    let before = old.and_then(|old| old.manifest.as_ref());
+    let unchanged = before == Some(&manifest);
+    let same_query = before.is_some_and(|before| before.query == manifest.query);
+    if !same_query {
+        forget_inferred(&mut manifest);
+    }
+    let component = match old {
+        Some(old) => repacked(service, &old.digest, &manifest).await?,
+        None => compiled(&manifest)?,
+    };
+    Ok(Draft { manifest, component, same_query, unchanged })
 }
 
 /// `GET /api/endpoints`.
@@ -163,14 +207,14 @@ pub(crate) async fn slow_queries(State(app): State<Arc<App>>, headers: HeaderMap
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
     let known = known(&app.service, &id).await?;
-    let digest = known.digest.clone();
+    let (digest, tag) = (known.digest.clone(), known.tag());
     let mut endpoint = shown(&app.service, known).await?;
     if let Value::Object(fields) = &mut endpoint
         && fields.get("kind").and_then(Value::as_str) == Some(ComponentKind::Wasm.name())
     {
         fields.insert("component".to_owned(), component_shown(&app.service, &digest).await?);
     }
-    found(endpoint)
+    tagged(found(endpoint), &tag)
 }
 
 /// `POST /api/endpoints`.
@@ -185,7 +229,12 @@ pub(crate) async fn create(
     let component = compiled(&manifest)?;
     let saving = SaveRequest { author: &access.who, refuse_wider, ..SaveRequest::default() };
     let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save)?;
-    created(saved_and_widened(&app.service, &saved).await?)
+    tagged(created(saved_and_widened(&app.service, &saved).await?), &tag_of(&saved))
+}
+
+/// The entity tag of a version that was just saved.
+fn tag_of(saved: &Saved) -> String {
+    tag_of_version(saved.endpoint.id, saved.endpoint.version)
 }
 
 fn compiled(manifest: &Manifest) -> Result<Vec<u8>, Failure> {
@@ -201,13 +250,16 @@ pub(crate) async fn update(
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let refuse_wider = saving.refuse_wider()?;
+    let wanted = Precondition::of(request.headers());
     let old = known(&app.service, &id).await?;
+    old.allow(&wanted)?;
     let mut manifest = definition(&app.service, &access, Some(&old), request).await?;
     let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
     let usable = app.service.registry.check_result(old.id).is_none_or(|found| found.broken.is_none());
     if old.manifest.as_ref() == Some(&manifest) && usable {
         // Nothing has changed, so no version is made.
-        return found(shown(&app.service, old).await?);
+        let tag = old.tag();
+        return tagged(found(shown(&app.service, old).await?), &tag);
     }
     if !same_query {
         forget_inferred(&mut manifest);
@@ -222,8 +274,9 @@ pub(crate) async fn update(
         refuse_wider,
         ..SaveRequest::default()
     };
-    let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save)?;
-    found(saved_and_widened(&app.service, &saved).await?)
+    let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save);
+    let saved = saved.map_err(|failure| wanted.of_save(failure))?;
+    tagged(found(saved_and_widened(&app.service, &saved).await?), &tag_of(&saved))
 }
 
 /// `POST /api/endpoints/{id or name}/check`: what saving these fields would do, refusals and warnings included. Nothing is
@@ -236,22 +289,16 @@ pub(crate) async fn check(
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let refuse_wider = saving.refuse_wider()?;
-    let old = match app.service.registry.find(&id) {
-        Some(_) => Some(known(&app.service, &id).await?),
-        None => None,
-    };
-    let mut manifest = definition(&app.service, &access, old.as_ref(), request).await?;
-    let before = old.as_ref().and_then(|old| old.manifest.as_ref());
-    let unchanged = before == Some(&manifest);
-    let same_query = before.is_some_and(|before| before.query == manifest.query);
-    if !same_query {
-        forget_inferred(&mut manifest);
+    let wanted = Precondition::of(request.headers());
+    let old = known_if_there(&app.service, &id).await?;
+    match &old {
+        Some(old) => old.allow(&wanted)?,
+        None => wanted.check_missing("endpoint")?,
     }
+    let mut fields = Fields::read(&app.service, &access, request).await?;
+    let Draft { manifest, component, same_query, unchanged } =
+        draft_of(&app.service, &mut fields, old.as_ref()).await?;
     let version = old.as_ref().map(|old| old.version);
-    let component = match &old {
-        Some(old) => repacked(&app.service, &old.digest, &manifest).await?,
-        None => compiled(&manifest)?,
-    };
     let saving = SaveRequest {
         id: old.as_ref().map(|old| old.id),
         author: "",
@@ -283,7 +330,9 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     private(&app.service, &headers)?;
-    app.service.registrar.unregister(known(&app.service, &id).await?.id).await?;
+    let endpoint = known(&app.service, &id).await?;
+    endpoint.allow(&Precondition::of(&headers))?;
+    app.service.registrar.unregister(endpoint.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -307,7 +356,9 @@ pub(crate) async fn restore(
     let access = private(&app.service, &headers)?;
     let refuse_wider = saving.refuse_wider()?;
     answer_room::take(&app.service, &access).await?;
+    let wanted = Precondition::of(&headers);
     let endpoint = known(&app.service, &id).await?;
+    endpoint.allow(&wanted)?;
     let record = version_of(&app.service, &endpoint, &version).await?;
     if record.version == endpoint.version {
         let message = format!("version {version} is the current one");
@@ -316,7 +367,8 @@ pub(crate) async fn restore(
     let is_same = record.component == endpoint.digest && record.sources == endpoint.tables;
     if is_same && app.service.registry.check_result(endpoint.id).is_none_or(|found| found.broken.is_none()) {
         // The newest version has this content already, so no version is made.
-        return found(shown(&app.service, endpoint).await?);
+        let tag = endpoint.tag();
+        return tagged(found(shown(&app.service, endpoint).await?), &tag);
     }
     let component = stored(&app.service, record.component).await?;
     let saving = SaveRequest {
@@ -328,6 +380,7 @@ pub(crate) async fn restore(
         refuse_wider,
         ..SaveRequest::default()
     };
-    let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save)?;
-    found(saved_and_widened(&app.service, &saved).await?)
+    let saved = app.service.registrar.save_component(&component, saving).await.map_err(on_save);
+    let saved = saved.map_err(|failure| wanted.of_save(failure))?;
+    tagged(found(saved_and_widened(&app.service, &saved).await?), &tag_of(&saved))
 }

@@ -10,14 +10,16 @@ mod endpoint_view;
 pub(crate) mod endpoints;
 mod fields;
 pub(crate) mod issuers;
+mod precondition;
 mod saving;
 pub(crate) mod sources;
 pub(crate) mod tokens;
+pub(crate) mod trial;
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::Value;
 use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
@@ -42,7 +44,7 @@ const ALERTS_ARE: &str = "a list of alerts (name, every_minutes, condition, url,
                           paused, description)";
 
 /// The answer of a management route.
-type ManageResult = Result<(StatusCode, Json<Value>), Refusal>;
+type ManageResult = Result<(StatusCode, HeaderMap, Json<Value>), Refusal>;
 
 /// Authenticates a request to a management route.
 ///
@@ -62,11 +64,20 @@ fn memory_of(service: &Service, access: &Access) -> TenantMemory {
 }
 
 fn found(value: Value) -> ManageResult {
-    Ok((StatusCode::OK, Json(value)))
+    Ok((StatusCode::OK, HeaderMap::new(), Json(value)))
 }
 
 fn created(value: Value) -> ManageResult {
-    Ok((StatusCode::CREATED, Json(value)))
+    Ok((StatusCode::CREATED, HeaderMap::new(), Json(value)))
+}
+
+/// An answer with the entity tag of what it shows.
+fn tagged(answer: ManageResult, tag: &str) -> ManageResult {
+    let (status, mut headers, value) = answer?;
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    Ok((status, headers, value))
 }
 
 /// A time in microseconds since 1970 as ISO 8601 text.

@@ -17,8 +17,9 @@ use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo, Store,
 use uuid::Uuid;
 
 use super::fields::Fields;
+use super::precondition::{Precondition, tag_of_settings};
 use super::saving::{flag, warn};
-use super::{ManageResult, created, found, private, time};
+use super::{ManageResult, created, found, private, tagged, time};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::response::respond;
@@ -79,6 +80,21 @@ fn brief(service: &Service, source: &SourceInfo) -> Map<String, Value> {
         Value::Object(fields) => fields,
         _ => Map::new(),
     }
+}
+
+/// The entity tag of a source: that of its settings, because its rows come and go by themselves.
+fn tag_of(source: &SourceInfo) -> String {
+    let SourceInfo { name, retention, tenant, .. } = source;
+    let seconds = retention.max_age.map(|age| age.as_secs());
+    tag_of_settings(source.id, &json!([name, seconds, retention.max_bytes, tenant]))
+}
+
+/// Checks that a source is as the request wants to change it.
+///
+/// # Errors
+/// Those of [`Precondition::check`].
+fn allow(wanted: &Precondition, source: &SourceInfo) -> Result<(), Failure> {
+    wanted.check(&tag_of(source), || format!("the settings of the source {} were changed meanwhile", source.name))
 }
 
 async fn shown(service: &Service, id: Uuid) -> Result<Value, Failure> {
@@ -194,8 +210,8 @@ pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Man
 /// `GET /api/sources/{id or name}`: one source, with the amount of its data.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
-    let id = known(&app.service, &id)?.id;
-    found(shown(&app.service, id).await?)
+    let source = known(&app.service, &id)?;
+    tagged(found(shown(&app.service, source.id).await?), &tag_of(&source))
 }
 
 /// `POST /api/sources`.
@@ -219,8 +235,13 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
 /// whose they are, tokens read more only if the request says that this is meant.
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
+    let wanted = Precondition::of(request.headers());
     let source = known(&app.service, &id)?;
+    allow(&wanted, &source)?;
     let definition = definition(&app.service, &access, request, Some(&source)).await?;
+    // Until it is changed: of two requests that have seen the same state, one comes first.
+    let _one = app.changing_sources.lock().await;
+    allow(&wanted, &known(&app.service, &source.id.to_string())?)?;
     let (id, was) = (source.id, source.tenant.as_ref());
     let mut widened = Widened::default();
     if let Some(becomes) = &definition.tenant {
@@ -236,7 +257,7 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     blocking(&app.service.store, move |store| definition.apply(store, id)).await?;
     let mut source_shown = shown(&app.service, id).await?;
     tell(&source.name, &widened, &mut source_shown);
-    found(source_shown)
+    tagged(found(source_shown), &tag_of(&known(&app.service, &id.to_string())?))
 }
 
 /// What a change of a source would widen. If that is not known, the answer says so.
@@ -271,6 +292,7 @@ pub(crate) async fn delete(
     private(&app.service, &headers)?;
     let widens = flag("widens", widens.as_deref())?;
     let source = known(&app.service, &id)?;
+    allow(&Precondition::of(&headers), &source)?;
     let readers = app.service.registry.readers(source.id);
     if !readers.is_empty() {
         let message =

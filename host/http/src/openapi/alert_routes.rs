@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::route::{Gives, Route, SAVE_REFUSALS, SHOW_REFUSALS, Takes, Who, route};
+use super::route::{CHANGE_REFUSALS, Gives, Route, SAVE_REFUSALS, SHOW_REFUSALS, Takes, Who, route};
 use super::schemas::{closed, object, reference};
 
 /// The status codes with which a run may be refused.
@@ -35,30 +35,30 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         parameters: &["endpoint", "alert"],
-        success: &[(200, Gives::Json("Alert"))],
+        success: &[(200, Gives::Tagged("Alert"))],
         ..route(ALERT, "get", "show_alert", Who::Private, "One alert, with its state")
     },
     Route {
         description: "Fields that are left out stay as they are. This saves a new version of the endpoint.",
-        parameters: &["endpoint", "alert"],
+        parameters: &["endpoint", "alert", "if-match"],
         body: Takes::Json("AlertFields"),
-        success: &[(200, Gives::Json("Alert"))],
-        refusals: SAVE_REFUSALS,
+        success: &[(200, Gives::Tagged("Alert"))],
+        refusals: CHANGE_REFUSALS,
         ..route(ALERT, "put", "update_alert", Who::Private, "Change an alert")
     },
     Route {
         description: "As by PUT.",
-        parameters: &["endpoint", "alert"],
+        parameters: &["endpoint", "alert", "if-match"],
         body: Takes::Json("AlertFields"),
-        success: &[(200, Gives::Json("Alert"))],
-        refusals: SAVE_REFUSALS,
+        success: &[(200, Gives::Tagged("Alert"))],
+        refusals: CHANGE_REFUSALS,
         ..route(ALERT, "patch", "change_alert", Who::Private, "Change an alert")
     },
     Route {
         description: "This saves a new version of the endpoint. Messages that wait are not sent, and its secret is forgotten.",
-        parameters: &["endpoint", "alert"],
+        parameters: &["endpoint", "alert", "if-match"],
         success: &[(204, Gives::Nothing)],
-        refusals: SAVE_REFUSALS,
+        refusals: CHANGE_REFUSALS,
         ..route(ALERT, "delete", "delete_alert", Who::Private, "Delete an alert")
     },
     Route {

@@ -9,13 +9,14 @@ use super::schemas::{reference, schemas};
 use crate::middleware::error_status::STATUS;
 
 /// The status codes of refusals, and the description of each.
-const REFUSALS: [(u16, &str); 14] = [
+const REFUSALS: [(u16, &str); 15] = [
     (400, "A parameter, the statement, or the body is wrong; the message says where and what would be right."),
     (401, "No access token, or one that is unknown, revoked or expired."),
     (403, "The access token may not do this."),
     (404, "There is no such endpoint, source, token or version."),
     (408, "The body did not arrive in time."),
     (409, "The name is taken, or what is asked for contradicts what is there."),
+    (412, "What was to be changed is not as the request says (If-Match); the message says who changed it, and when."),
     (413, "The body is too large."),
     (415, "The body is in a format or encoding that is not read here."),
     (422, "What was to be saved is refused, a limit of the request was reached, or its key was used for another body."),
@@ -134,6 +135,7 @@ fn parameters() -> Value {
         "source_name": in_query("source_name", "The name of the source.", &text),
         "source_id": in_query("source", "The id of the source.", &text),
         "idempotency-key": {"name": "idempotency-key", "in": "header", "description": "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", "schema": {"type": "string", "minLength": 1, "maxLength": 255}},
+        "if-match": {"name": "if-match", "in": "header", "description": "The ETag of what was read: what is another one by now is not changed, and the answer is 412. Without it, whatever is there is changed.", "schema": text},
         "x-source-name": {"name": "x-source-name", "in": "header", "description": "The name of the source.", "schema": text},
         "redact": {
             "name": "svc-endpoint-redact-pii",

@@ -1,6 +1,6 @@
 //! The routes that manage endpoints and their versions, and tell how they were called.
 
-use super::route::{Gives, LIST_REFUSALS, QUERY_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
+use super::route::{CHANGE_REFUSALS, Gives, LIST_REFUSALS, QUERY_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
 
 /// All routes of endpoints.
 pub(super) const ROUTES: &[Route] = &[
@@ -44,44 +44,60 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         parameters: &["endpoint"],
-        success: &[(200, Gives::Json("Endpoint"))],
+        success: &[(200, Gives::Tagged("Endpoint"))],
         ..route("/api/endpoints/{endpoint}", "get", "show_endpoint", Who::Private, "One endpoint")
     },
     Route {
         description: "Fields that are left out stay as they are.",
-        parameters: &["endpoint", "refuse_wider"],
+        parameters: &["endpoint", "refuse_wider", "if-match"],
         body: Takes::Json("EndpointFields"),
-        success: &[(200, Gives::Json("Endpoint"))],
-        refusals: SAVE_REFUSALS,
+        success: &[(200, Gives::Tagged("Endpoint"))],
+        refusals: CHANGE_REFUSALS,
         ..route("/api/endpoints/{endpoint}", "put", "update_endpoint", Who::Private, "Save a new version")
     },
     Route {
         description: "As by PUT.",
-        parameters: &["endpoint", "refuse_wider"],
+        parameters: &["endpoint", "refuse_wider", "if-match"],
         body: Takes::Json("EndpointFields"),
-        success: &[(200, Gives::Json("Endpoint"))],
-        refusals: SAVE_REFUSALS,
+        success: &[(200, Gives::Tagged("Endpoint"))],
+        refusals: CHANGE_REFUSALS,
         ..route("/api/endpoints/{endpoint}", "patch", "change_endpoint", Who::Private, "Save a new version")
     },
     Route {
-        parameters: &["endpoint"],
+        parameters: &["endpoint", "if-match"],
         success: &[(204, Gives::Nothing)],
-        refusals: SAVE_REFUSALS,
+        refusals: CHANGE_REFUSALS,
         ..route("/api/endpoints/{endpoint}", "delete", "delete_endpoint", Who::Private, "Delete an endpoint")
     },
     Route {
         description: "What would become of these fields if they were put, refusals and warnings included. Nothing is saved. \
                       Where there is no such endpoint, they are those of a new one.",
-        parameters: &["endpoint", "refuse_wider"],
+        parameters: &["endpoint", "refuse_wider", "if-match"],
         body: Takes::Json("EndpointFields"),
         success: &[(200, Gives::Json("CheckedEndpoint"))],
-        refusals: SAVE_REFUSALS,
+        refusals: CHANGE_REFUSALS,
         ..route(
             "/api/endpoints/{endpoint}/check",
             "post",
             "check_endpoint",
             Who::Private,
             "Check an endpoint without saving it",
+        )
+    },
+    Route {
+        description: "What callers would be answered if these fields were put: they are checked as by PUT, and run once with \
+                      `arguments`, as a request to the endpoint. Nothing is saved, and no answer is kept. Where there is no \
+                      such endpoint, they are those of a new one.",
+        parameters: &["endpoint"],
+        body: Takes::Json("TriedEndpoint"),
+        success: &[(200, Gives::Rows)],
+        refusals: QUERY_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/try",
+            "post",
+            "try_endpoint",
+            Who::Private,
+            "Run a draft of an endpoint without saving it",
         )
     },
     Route {
@@ -99,19 +115,19 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
                       its manifest has, or in place of an endpoint. The one that is there already is no new version.",
-        parameters: &["endpoint", "make_sources", "refuse_wider", "strict"],
+        parameters: &["endpoint", "make_sources", "refuse_wider", "strict", "if-match"],
         body: Takes::Component,
-        success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
-        refusals: SAVE_REFUSALS,
+        success: &[(200, Gives::Tagged("Endpoint")), (201, Gives::Tagged("Endpoint"))],
+        refusals: CHANGE_REFUSALS,
         ..route("/api/endpoints/{endpoint}/component", "put", "put_component", Who::Private, "Save a component")
     },
     Route {
         description: "What would become of the same component if it were put, refusals and warnings included. Nothing is \
                       saved.",
-        parameters: &["endpoint", "make_sources", "refuse_wider", "strict"],
+        parameters: &["endpoint", "make_sources", "refuse_wider", "strict", "if-match"],
         body: Takes::Component,
         success: &[(200, Gives::Json("CheckedComponent"))],
-        refusals: SAVE_REFUSALS,
+        refusals: CHANGE_REFUSALS,
         ..route(
             "/api/endpoints/{endpoint}/component/check",
             "post",
@@ -155,9 +171,9 @@ pub(super) const ROUTES: &[Route] = &[
         )
     },
     Route {
-        parameters: &["endpoint", "version", "refuse_wider"],
-        success: &[(200, Gives::Json("Endpoint"))],
-        refusals: SAVE_REFUSALS,
+        parameters: &["endpoint", "version", "refuse_wider", "if-match"],
+        success: &[(200, Gives::Tagged("Endpoint"))],
+        refusals: CHANGE_REFUSALS,
         ..route(
             "/api/endpoints/{endpoint}/versions/{version}/restore",
             "post",

@@ -151,12 +151,13 @@ fn schema(parameter: &Parameter) -> Value {
     schema
 }
 
-/// The schema of a time. A time that is not required may be an empty text, which means none.
+/// The schema of a time, which may be one relative to the request. A time that is not required may be an empty text, which means none.
 fn moment(required: bool) -> Value {
-    if required {
-        return json!({"type": "string", "format": "date-time"});
+    let mut forms = vec![json!({"format": "date-time"}), json!({"pattern": "^now(-[0-9]+[smhdw])?$"})];
+    if !required {
+        forms.push(json!({"const": ""}));
     }
-    json!({"type": "string", "anyOf": [{"format": "date-time"}, {"const": ""}]})
+    json!({"type": "string", "anyOf": forms})
 }
 
 /// The JSON value that a parameter's text is parsed to.

@@ -58,6 +58,8 @@ pub(super) enum Gives {
     Nothing,
     /// JSON of a described schema.
     Json(&'static str),
+    /// As [`Gives::Json`], with its entity tag.
+    Tagged(&'static str),
     /// A JSON array of a described schema.
     List(&'static str),
     /// Rows in any format.
@@ -77,6 +79,8 @@ pub(super) const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 413, 415, 42
 pub(super) const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
 pub(super) const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
 pub(super) const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
+/// The same where `If-Match` is read.
+pub(super) const CHANGE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 412, 413, 422, 429, 500, 503, 507];
 
 pub(super) const fn route(
     path: &'static str,
@@ -189,6 +193,11 @@ impl Gives {
         match self {
             Self::Nothing => json!({"description": "Done."}),
             Self::Json(schema) => json!({"description": schema, "content": json(reference("schemas", schema))}),
+            Self::Tagged(schema) => {
+                let tag = json!({"description": "Which state this is, for If-Match.", "schema": {"type": "string"}});
+                let content = json(reference("schemas", schema));
+                json!({"description": schema, "headers": {"ETag": tag}, "content": content})
+            }
             Self::List(schema) => {
                 let list = json!({"type": "array", "items": reference("schemas", schema)});
                 json!({"description": format!("A list of {schema}"), "content": json(list)})

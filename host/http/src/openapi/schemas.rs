@@ -108,6 +108,10 @@ pub(super) fn schemas() -> Value {
         let made = "Sources that were made because the request asked for it (`make_sources`); absent where none was.";
         fields.insert("made_sources".to_owned(), json!({"type": "array", "items": text, "description": made}));
     }
+    let mut tried_fields = endpoint_fields.clone();
+    if let Some(fields) = tried_fields.as_object_mut() {
+        fields.insert("arguments".to_owned(), json!({"type": "object", "additionalProperties": true, "description": "The parameters of the request, as a query takes them."}));
+    }
     let token_fields = json!({
         "description": text,
         "scopes": {"type": "string", "minLength": 1, "description": "ingest, ingest:source:NAME, query, query:endpoint:NAME, private; separated by blanks."},
@@ -163,7 +167,7 @@ pub(super) fn schemas() -> Value {
     );
     json!({
         "Error": object(json!({"error": object(json!({
-            "code": {"type": "string", "enum": Code::ALL.map(Code::name), "description": "A word for programs, such as unknown_table."},
+            "code": {"type": "string", "enum": Code::ALL.map(Code::name).to_vec(), "description": "A word for programs, such as unknown_table."},
             "message": {"type": "string", "description": "What is wrong, where, and what would be right."},
             "status": {"type": "integer"},
             "errors": {"type": "array", "items": object(json!({
@@ -226,6 +230,7 @@ pub(super) fn schemas() -> Value {
         }), &["name"]),
         "Limits": limits(),
         "EndpointFields": closed(endpoint_fields.clone(), &[]),
+        "TriedEndpoint": closed(tried_fields, &[]),
         "NewEndpoint": closed(endpoint_fields, &["name", "query"]),
         "Endpoint": object(endpoint.clone(), &["id", "name", "query", "version"]),
         "CheckedComponent": object(json!({

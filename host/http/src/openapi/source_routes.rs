@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::route::{Gives, LIST_REFUSALS, QUERY_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
+use super::route::{CHANGE_REFUSALS, Gives, LIST_REFUSALS, QUERY_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
 
 /// All routes of sources.
 pub(super) const ROUTES: &[Route] = &[
@@ -19,17 +19,17 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         parameters: &["source"],
-        success: &[(200, Gives::Json("Source"))],
+        success: &[(200, Gives::Tagged("Source"))],
         ..route("/api/sources/{source}", "get", "show_source", Who::Private, "One source, and how much it holds")
     },
     Route {
         description: "Endpoints that read the source go on reading it under its new name. A change of `tenant` through which tokens \
                       would read more is refused with `conflict` and what they would read, unless the request says `widens`. \
                       The first `tenant` of a source is taken, and warned of.",
-        parameters: &["source"],
+        parameters: &["source", "if-match"],
         body: Takes::Json("SourceFields"),
-        success: &[(200, Gives::Json("Source"))],
-        refusals: SAVE_REFUSALS,
+        success: &[(200, Gives::Tagged("Source"))],
+        refusals: CHANGE_REFUSALS,
         ..route(
             "/api/sources/{source}",
             "put",
@@ -40,10 +40,10 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         description: "As by PUT.",
-        parameters: &["source"],
+        parameters: &["source", "if-match"],
         body: Takes::Json("SourceFields"),
-        success: &[(200, Gives::Json("Source"))],
-        refusals: SAVE_REFUSALS,
+        success: &[(200, Gives::Tagged("Source"))],
+        refusals: CHANGE_REFUSALS,
         ..route(
             "/api/sources/{source}",
             "patch",
@@ -55,9 +55,9 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "Refused while an endpoint reads it; and with `conflict`, unless the request says `widens`, if tokens would \
                       read more of other sources, because a name that they pin is a tenant key of this source alone.",
-        parameters: &["source", "widens"],
+        parameters: &["source", "widens", "if-match"],
         success: &[(204, Gives::Nothing)],
-        refusals: SAVE_REFUSALS,
+        refusals: CHANGE_REFUSALS,
         ..route("/api/sources/{source}", "delete", "delete_source", Who::Private, "Delete a source with all its rows")
     },
     Route {

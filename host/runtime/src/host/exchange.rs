@@ -39,8 +39,8 @@ impl exchange::Host for State {}
 impl exchange::HostRequest for State {
     fn argument(&mut self, request: Resource<RequestEntry>, name: String) -> wasmtime::Result<Option<wit::Value>> {
         self.enter()?;
-        self.table.get(&request)?;
-        Ok(self.arguments.get(&name).map(value_out))
+        let now = self.table.get(&request)?.received_at;
+        Ok(self.arguments.get(&name).map(|value| value_out(value, now)))
     }
 
     fn names(&mut self, request: Resource<RequestEntry>) -> wasmtime::Result<Vec<String>> {

@@ -65,6 +65,8 @@ impl Parts {
 
     fn value(&mut self, value: &Value) {
         let (kind, bytes): (u8, &[u8]) = match value {
+            // Its type is that of the parameter, which the version says.
+            Value::Relative(time) => (7, &time.back().to_le_bytes()),
             Value::Null => (0, &[]),
             Value::Boolean(value) => (1, &[u8::from(*value)]),
             Value::Int64(value) => (2, &value.to_le_bytes()),

@@ -4,6 +4,7 @@
 //! statement resolves over its granted tables, and the component can be instantiated. What fails is refused with the
 //! reason, and nothing is saved.
 
+mod draft;
 mod lineage;
 #[cfg(test)]
 mod tests;

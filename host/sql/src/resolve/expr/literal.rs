@@ -65,8 +65,12 @@ impl Resolver<'_> {
         let sent = self.arguments.get(name).or_else(|| {
             self.arguments.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
         });
-        Ok(match sent {
-            None | Some(Sent::Null) => Typed::null(),
+        let relative = match sent {
+            Some(Sent::Relative(time)) => Some(Sent::of_time(*time, self.now)),
+            _ => None,
+        };
+        Ok(match relative.as_ref().or(sent) {
+            None | Some(Sent::Null | Sent::Relative(_)) => Typed::null(),
             Some(Sent::Boolean(value)) => Typed::new(lit(*value), Type::Bool),
             Some(Sent::Int64(value)) => Typed::new(lit(*value), Type::Int64),
             Some(Sent::Float64(value)) => Typed::new(lit(*value), Type::Float64),

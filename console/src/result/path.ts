@@ -1,6 +1,6 @@
 // A place in a record, and the conditions in SQL and LQL that a click on a value adds to the query.
-import type { Type, Value } from "../result/types";
-import { around, expressions, identifier, literal, withCondition } from "./sqlText";
+import type { Type, Value } from "./types";
+import { around, expressions, identifier, literal, withCondition } from "../sqlText";
 
 /** A step into a value: a field of a record, or an element of a list. */
 export type Step = { field: string } | { element: number; ofRecords: boolean };

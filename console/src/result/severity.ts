@@ -1,6 +1,6 @@
 // Severities: which field of a record holds one, and the colour that stands for it everywhere.
-import { fieldOf } from "../result/format";
-import { recordOf, type Field, type Type, type Value } from "../result/types";
+import { fieldOf } from "./format";
+import { recordOf, type Field, type Type, type Value } from "./types";
 import type { Path, Step } from "./path";
 
 /** Names of fields that hold a severity, the most telling first. */
