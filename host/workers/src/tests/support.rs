@@ -182,7 +182,8 @@ impl Cluster {
         let bounds = TaskBounds { batch_rows: 10, time, ..bounds };
         let mut run = self.workers.run(&task, &bounds, &home).unwrap();
         let mut rows = run.partitions.swap_remove(0);
-        assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 10);
+        // A scan in the order of times keeps the last row of a batch until it knows the next one.
+        assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 9);
         (rows, home)
     }
 

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             found.first(),
             Some(&json!({
-                "timestamp": 1_763_633_702_123_456_u64, "event_message": "hello = world",
+                "timestamp": 1_763_633_702_123_456_000_u64, "event_message": "hello = world",
                 "metadata": {"__CURSOR": "s=1;i=2", "__REALTIME_TIMESTAMP": "1763633702123456", "PRIORITY": "6"},
             }))
         );
