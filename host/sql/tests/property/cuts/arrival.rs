@@ -72,7 +72,7 @@ fn rows_with_equal_times_come_as_they_arrived() {
             let (sql, same) = texts(template);
             let statement = Statement { sql, grant: None, compare: Compare::Rows, same: Some(same) };
             let turn = seed as usize + nth;
-            let tenant = (turn % 3 == 0).then(|| turn % world.tenants());
+            let tenant = turn.is_multiple_of(3).then(|| turn % world.tenants());
             let difference = runtime.block_on(compare(&world, &statement, tenant, 1 + turn % 4)).err();
             wrong.extend(difference.map(|told| format!("seed {seed}: {}\n{told}", world.shown)));
         }
