@@ -1,4 +1,5 @@
 // A browser and pages of the console, for the tests and the pictures.
+import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
 
 export function launch() {
@@ -27,4 +28,11 @@ export async function write(page, text) {
 /** The text of the editor that is shown. */
 export async function written(page) {
   return (await page.locator("[data-editor] .cm-line").allInnerTexts()).join("\n");
+}
+
+/** Waits until the editor has this text: it is drawn after what made it so. */
+export async function reads(page, text, what) {
+  const end = Date.now() + 5000;
+  while ((await written(page)) !== text && Date.now() < end) await page.waitForTimeout(50);
+  assert.equal(await written(page), text, what);
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { launch, signIn, write, written } from "./browser.mjs";
+import { launch, reads, signIn, write, written } from "./browser.mjs";
 
 const base = process.env.TIDEGATE_URL;
 const token = process.env.TIDEGATE_PRIVATE_ACCESS_TOKEN;
@@ -456,14 +456,14 @@ test("what is written is kept over tabs, pages and a reload, is run by Try it, a
   await own.getByRole("columnheader", { name: "drafted" }).waitFor();
   assert.equal((await api("GET", "/api/endpoints/console.two")).body.query, QUERY("mine"));
   await own.getByRole("tab", { name: "Query" }).click();
-  assert.equal(await written(own), draft);
+  await reads(own, draft);
   await own.getByRole("link", { name: "Sources" }).click();
   await own.goBack();
   await own.locator("[data-editor] .cm-line").first().waitFor();
-  assert.equal(await written(own), draft);
+  await reads(own, draft);
   await own.reload();
   await own.locator("[data-editor] .cm-line").first().waitFor();
-  assert.equal(await written(own), draft);
+  await reads(own, draft);
   await own.getByRole("tab", { name: "Try it" }).click();
   assert.equal(await own.getByLabel("project *").inputValue(), "p2");
 
@@ -492,17 +492,17 @@ test("what is written is kept over tabs, pages and a reload, is run by Try it, a
   await own.getByRole("button", { name: "LQL", exact: true }).click();
   await typeOver(own, "f:postgres_logs m.level:error");
   await own.getByRole("button", { name: "SQL", exact: true }).click();
-  assert.equal(await written(own), sql);
+  await reads(own, sql);
   await own.getByRole("button", { name: "LQL", exact: true }).click();
-  assert.equal(await written(own), "f:postgres_logs m.level:error");
+  await reads(own, "f:postgres_logs m.level:error");
   await own.getByRole("button", { name: "SQL", exact: true }).click();
   await own.reload();
   await own.locator("[data-editor] .cm-line").first().waitFor();
-  assert.equal(await written(own), sql, "a reload keeps what has not run");
+  await reads(own, sql, "a reload keeps what has not run");
   await own.getByRole("link", { name: "Status" }).click();
   await own.getByRole("link", { name: "Explore" }).click();
   await own.locator("[data-editor] .cm-line").first().waitFor();
-  assert.equal(await written(own), sql);
+  await reads(own, sql);
   // What something else takes the place of is in the history.
   await own.getByLabel("Endpoint", { exact: true }).selectOption("many");
   await own.getByLabel("Endpoint", { exact: true }).selectOption("logs.all");
@@ -523,7 +523,7 @@ test("what is written is kept over tabs, pages and a reload, is run by Try it, a
   assert.equal(await own.locator(".history-entry").filter({ hasText: "LIMIT 3" }).count(), 0);
   await own.goto(`${base}/console#/endpoints/console.two`);
   await own.locator("[data-editor] .cm-line").first().waitFor();
-  assert.equal(await written(own), QUERY("mine"));
+  await reads(own, QUERY("mine"));
   await own.close();
 });
 
@@ -714,6 +714,7 @@ test("the keyboard keeps its place: behind menus and dialogs, and out of the edi
   await page.goto(`${base}/console#/tokens`);
   const create = page.getByRole("button", { name: "New token" });
   // Until the list has been read, the page may still be drawn anew.
+  await page.getByRole("heading", { name: "Tokens", exact: true }).waitFor();
   await page.locator(".list-frame, .empty").first().waitFor();
   await create.focus();
   await page.keyboard.press("Enter");
