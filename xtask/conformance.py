@@ -53,7 +53,7 @@ print(f"the documents are valid; {len(saved)} saved endpoints are described", fl
 left_out = "positive_data_acceptance,allow_header_conformance"
 schemathesis = Path(sys.executable).with_name("schemathesis")
 command = [
-    schemathesis, "run", f"{base}/api/openapi", "--header", f"X-API-KEY: {token}", "--checks", "all",
+    schemathesis, "--config-file", str(Path(__file__).with_name("schemathesis.toml")), "run", f"{base}/api/openapi", "--header", f"X-API-KEY: {token}", "--checks", "all",
     "--exclude-checks", left_out, "--max-examples", "10", "--seed", "1", "--request-timeout", "35",
     "--continue-on-failure", *arguments,
 ]

@@ -183,6 +183,23 @@ pub(super) const ROUTES: &[Route] = &[
         )
     },
     Route {
+        description: "What clients of Elasticsearch ask before they send. Without a token a browser is sent to the console, and others get \
+                      404.",
+        success: &[
+            (200, Gives::Foreign("A version of Elasticsearch.")),
+            (401, Gives::Foreign("The token is unknown, in the words of Elasticsearch.")),
+            (403, Gives::Foreign("The token may not send, in the words of Elasticsearch.")),
+        ],
+        refusals: &[404, 429, 500, 503],
+        ..route(
+            "/",
+            "get",
+            "show_elasticsearch_version",
+            Who::Nobody,
+            "Tell a client of Elasticsearch what it talks to",
+        )
+    },
+    Route {
         description: "The answer is that of POST /api/logs; too much at once is 503.",
         parameters: SOURCE,
         body: Takes::Foreign(&["application/json", "application/x-ndjson", "application/msgpack"]),
@@ -197,7 +214,7 @@ pub(super) const ROUTES: &[Route] = &[
             "/upload",
             "upload_journal",
             &["application/vnd.fdo.journal"],
-            &[(202, Gives::Foreign("All entries are stored."))],
+            &[(202, Gives::Text("All entries are stored."))],
             "Send entries with systemd-journal-upload",
         )
     },
@@ -208,7 +225,7 @@ pub(super) const ROUTES: &[Route] = &[
             "/journal/{source}/upload",
             "upload_journal_to_source",
             &["application/vnd.fdo.journal"],
-            &[(202, Gives::Foreign("All entries are stored."))],
+            &[(202, Gives::Text("All entries are stored."))],
             "Send entries with systemd-journal-upload to a source",
         )
     },

@@ -71,6 +71,8 @@ pub(super) enum Gives {
     Component,
     /// An answer of another protocol.
     Foreign(&'static str),
+    /// The same as plain text.
+    Text(&'static str),
 }
 
 /// The status codes with which a query may be refused.
@@ -222,6 +224,9 @@ impl Gives {
                 "content": {"application/wasm": {"schema": {}}},
             }),
             Self::Foreign(description) => json!({"description": description, "content": json(json!({}))}),
+            Self::Text(description) => {
+                json!({"description": description, "content": {"text/plain": {"schema": {"type": "string"}}}})
+            }
             Self::Metrics => json!({
                 "description": "The text format of Prometheus.",
                 "content": {"application/openmetrics-text": {"schema": {"type": "string"}}},

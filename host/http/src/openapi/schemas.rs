@@ -185,7 +185,7 @@ pub(super) fn schemas() -> Value {
         "Parameters": {
             "type": "object",
             "description": "Parameters of the endpoint; `sql` and `lql` for an ad-hoc query.",
-            "properties": {"sql": text, "lql": text},
+            "properties": {"sql": {"type": ["string", "null"]}, "lql": {"type": ["string", "null"]}},
             "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
         },
         "Event": {
