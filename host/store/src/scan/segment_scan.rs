@@ -175,9 +175,9 @@ impl SegmentScan {
     }
 
     /// Where it has the times and places of rows, if it is in the order of times.
-    fn tie_keys(&self) -> Option<TieKeys> {
+    fn tie_keys(&self, properties: &EquivalenceProperties) -> Option<TieKeys> {
         let keys = TieKeys::among(self.files.file_source.projection()?)?;
-        let ordered = self.files.eq_properties().output_ordering()?;
+        let ordered = properties.output_ordering()?;
         let first = ordered.first().expr.downcast_ref::<Column>()?.index();
         (first == keys.time).then_some(keys)
     }
@@ -203,7 +203,7 @@ impl DataSource for SegmentScan {
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let Some(keys) = self.tie_keys() else {
+        let Some(keys) = self.tie_keys(&self.files.eq_properties()) else {
             return self.opening(&self.files, &args, None).open_with_args(args);
         };
         // The limit counts rows in their order, which the files do not know. So a few more are read, and all where these do
@@ -260,7 +260,7 @@ impl DataSource for SegmentScan {
 
     fn eq_properties(&self) -> EquivalenceProperties {
         let mut properties = self.files.eq_properties();
-        let ordering = self.tie_keys().and_then(|keys| keys.ordering(properties.schema()));
+        let ordering = self.tie_keys(&properties).and_then(|keys| keys.ordering(properties.schema()));
         properties.add_orderings(ordering);
         properties
     }

@@ -130,28 +130,33 @@ impl<'b> Values<'b> {
             },
             Head::Extension(_, bytes) => quote_bytes(json, bytes),
             Head::Array(count) => {
-                json.push("[");
-                for place in 0..count {
-                    if place > 0 {
-                        json.push(",");
-                    }
-                    self.value(json, depth + 1)?;
-                }
-                json.push("]");
+                self.elements(json, ["[", "]"], count, |values, json| values.value(json, depth + 1))?
             }
-            Head::Map(count) => {
-                json.push("{");
-                for place in 0..count {
-                    if place > 0 {
-                        json.push(",");
-                    }
-                    self.name(json, depth + 1)?;
-                    json.push(":");
-                    self.value(json, depth + 1)?;
-                }
-                json.push("}");
-            }
+            Head::Map(count) => self.elements(json, ["{", "}"], count, |values, json| {
+                values.name(json, depth + 1)?;
+                json.push(":");
+                values.value(json, depth + 1)
+            })?,
         }
+        Ok(())
+    }
+
+    /// So many elements between brackets, with commas between.
+    fn elements(
+        &mut self,
+        json: &mut Json,
+        [open, close]: [&str; 2],
+        count: u64,
+        mut element: impl FnMut(&mut Self, &mut Json) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        json.push(open);
+        for place in 0..count {
+            if place > 0 {
+                json.push(",");
+            }
+            element(self, json)?;
+        }
+        json.push(close);
         Ok(())
     }
 

@@ -58,6 +58,22 @@ fn texts(template: &str) -> (String, String) {
     (written + rest, with_number + rest)
 }
 
+/// Sorts above each other share what is carried to them. Were each to carry its own, a chain of fifty would take half a
+/// minute to plan.
+#[test]
+fn a_chain_of_sorts_carries_the_places_once() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let world = runtime.block_on(World::small(2, 1));
+    let link = |from: usize| match from % 2 {
+        0 => format!("SELECT * FROM c{from} ORDER BY timestamp DESC LIMIT 40"),
+        _ => format!("SELECT id, timestamp, ROW_NUMBER() OVER (ORDER BY timestamp) AS r FROM c{from}"),
+    };
+    let links: Vec<String> = (0..50).map(|from| format!(", c{} AS ({})", from + 1, link(from))).collect();
+    let sql = format!("WITH c0 AS (SELECT * FROM t){} SELECT id FROM c50 ORDER BY timestamp", links.concat());
+    let plan = runtime.block_on(world.plan(&sql, None, None, 2));
+    assert!(plan.contains(" call 0") && !plan.contains(" call 1"), "{plan}");
+}
+
 #[test]
 fn rows_with_equal_times_come_as_they_arrived() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,42 +1,26 @@
-//! Rows with equal times come in the order of their arrival.
+//! Carrying the places of rows from the tables to what is sorted by their times.
 //!
-//! SQL leaves it open in which order rows with equal keys come, and the engine's order depends on how they lie in segments
-//! and memory. Logs have equal times all the time: lines of one request, senders whose clocks are coarse. A stored table has
-//! columns that no query sees, with the place of each row in the order of commits. Wherever rows are sorted by the time of
-//! a stored table, or numbered in that order, these columns become its last keys, in the direction of the time.
-//!
-//! The columns are carried through the plan from the table to the sort: through whatever hands rows on as they are
-//! (projections, conditions, joins, UNNEST, unions, windows, limits). Groups and DISTINCT have no places: a sort above them stays
-//! as it is.
+//! Each node is made once, with the places of all its times after its own columns. What nobody sorts by, the optimizer leaves
+//! out.
 
 use std::sync::Arc;
 
-use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue};
 use datafusion::datasource::{provider_as_source, source_as_provider};
-use datafusion::logical_expr::expr::{AggregateFunction, Sort, WindowFunction};
 use datafusion::logical_expr::logical_plan::{self, SubqueryAlias};
 use datafusion::logical_expr::{
-    Aggregate, Cast, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, TableScan, TableScanBuilder,
-    Union, Unnest, Window, WindowFrameUnits, WindowFunctionDefinition, lit,
+    Aggregate, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, TableScan, TableScanBuilder, Union,
+    Unnest, Window, lit,
 };
-use tidegate_functions::aggregate::first;
 use tidegate_functions::context::{check_planning, failed};
-use tidegate_functions::make;
 
-use super::shortcuts::shared_part::on_enough_stack;
+use super::Placed;
+use super::sorted::{Names, Place, carried, column_of, in_order, numbered, with_places};
 use crate::barrier::{above_same_barrier, opened};
-
-/// Windows of numbers of rows, and of neighbours: each row has a number of its own, whatever the frame.
-const BY_ROW: [&str; 4] = ["row_number", "lag", "lead", "ntile"];
-
-/// How a stored table is read with the places of its rows: as a table with two more columns, the last ones, which are integers
-/// and compared one after the other (NULL is before all others), and the name of its column with the time of a row.
-/// `None` for a table that knows no places.
-pub type Placed = fn(&dyn TableProvider) -> Option<(Arc<dyn TableProvider>, &'static str)>;
+use crate::engine::shortcuts::shared_part::on_enough_stack;
 
 /// A stored table with the places of its rows.
 #[derive(Debug, Clone)]
@@ -47,78 +31,12 @@ struct PlacedTable {
     time: &'static str,
 }
 
-/// Knows no places.
-pub(super) fn never(_: &dyn TableProvider) -> Option<(Arc<dyn TableProvider>, &'static str)> {
-    None
-}
-
-/// The resolved plan with the places of rows as last keys of what is sorted by time. It takes one walk, however many sorts
-/// stand above each other.
-///
-/// # Errors
-/// If planning is to stop. No other is known: the columns that are carried have names that no other has.
-pub(super) fn by_arrival(plan: LogicalPlan, placed: Placed) -> Result<LogicalPlan> {
-    if !has_times(&plan)? {
-        return Ok(plan);
-    }
-    let mut carriers = Carriers { placed, tables: Vec::new(), names: 0 };
-    let Some(plan) = carriers.changed(&plan)? else { return Ok(plan) };
-    // A table that is read several times stays one table, of which later steps know all that is read.
-    let plan = plan.transform_up_with_subqueries(|node| {
-        let wide = match &node {
-            LogicalPlan::TableScan(scan) => carriers.wide(scan)?,
-            _ => None,
-        };
-        Ok(wide.map_or_else(|| Transformed::no(node), Transformed::yes))
-    })?;
-    Ok(plan.data)
-}
-
-/// Whether anything is sorted by a time.
-fn has_times(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        let is_time = |input: &LogicalPlan, key: &Expr| {
-            let time = column_of(key, input.schema()).map(|time| input.schema().field(time).data_type());
-            matches!(time, Some(DataType::Timestamp(..)))
-        };
-        found |= match node {
-            LogicalPlan::Sort(sort) => sort.expr.iter().any(|key| is_time(&sort.input, &key.expr)),
-            LogicalPlan::Window(window) => {
-                let calls = window.window_expr.iter().filter_map(by_row);
-                calls.flat_map(|call| &call.params.order_by).any(|key| is_time(&window.input, &key.expr))
-            }
-            LogicalPlan::Aggregate(aggregate) => aggregate.aggr_expr.iter().any(|call| match call.clone().unalias() {
-                Expr::AggregateFunction(AggregateFunction { params, .. }) => {
-                    let keys = params.order_by.iter().map(|key| &key.expr);
-                    keys.chain(params.args.iter().skip(1)).any(|key| is_time(&aggregate.input, key))
-                }
-                _ => false,
-            }),
-            _ => false,
-        };
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
-}
-
-struct Carriers {
+pub(super) struct Carriers {
     placed: Placed,
     /// The tables that were found.
     tables: Vec<PlacedTable>,
     /// How many names were given to carried columns.
     names: usize,
-}
-
-/// The names under which a place is carried. No name of a resolved plan has a space at its begin.
-type Names = [String; 2];
-
-/// The place that belongs to a time.
-#[derive(Debug, Clone)]
-struct Place {
-    /// Which column the time is.
-    time: usize,
-    names: Names,
 }
 
 /// A plan with the places of its times after its own columns.
@@ -136,21 +54,13 @@ impl Wide {
     }
 }
 
-fn carried(places: &[Place]) -> impl Iterator<Item = Expr> + use<> {
-    let mut names: Vec<String> = Vec::new();
-    for place in places {
-        for name in &place.names {
-            if !names.contains(name) {
-                names.push(name.clone());
-            }
-        }
-    }
-    names.into_iter().map(|name| Expr::Column(Column::new_unqualified(name)))
-}
-
 impl Carriers {
+    pub(super) fn new(placed: Placed) -> Self {
+        Self { placed, tables: Vec::new(), names: 0 }
+    }
+
     /// The plan with its own columns, if something in it is sorted by places.
-    fn changed(&mut self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    pub(super) fn changed(&mut self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         let wide = self.widened(plan)?;
         if !wide.is_used {
             return Ok(None);
@@ -332,7 +242,7 @@ impl Carriers {
     }
 
     /// Another scan of a table that is read with places somewhere else.
-    fn wide(&self, scan: &TableScan) -> Result<Option<LogicalPlan>> {
+    pub(super) fn wide(&self, scan: &TableScan) -> Result<Option<LogicalPlan>> {
         let plain = source_as_provider(&scan.source)?;
         let Some(placed) = self.tables.iter().find(|placed| Arc::ptr_eq(&placed.plain, &plain)) else {
             return Ok(None);
@@ -398,84 +308,6 @@ impl Carriers {
         let more = more.map(|name| (None, Arc::new(Field::new(name, DataType::Int64, true))));
         let schema = DFSchema::new_with_metadata(own.chain(more).collect(), union.schema.metadata().clone())?;
         Ok(Wide { plan: LogicalPlan::Union(Union { inputs, schema: Arc::new(schema) }), places, is_used })
-    }
-}
-
-/// The keys of rows of `input`, with the places of the times among them after them.
-fn with_places(keys: &[Sort], input: &LogicalPlan, places: &[Place]) -> Vec<Sort> {
-    let more = keys.iter().filter_map(|key| {
-        let time = column_of(&key.expr, input.schema())?;
-        let place = places.iter().find(|place| place.time == time)?;
-        Some(place.names.iter().map(|name| Expr::Column(Column::new_unqualified(name)).sort(key.asc, key.nulls_first)))
-    });
-    keys.iter().cloned().chain(more.flatten()).collect()
-}
-
-/// The calls of a window in which each row has its own number, sorted by places. Where rows with equal keys are one to it,
-/// as they are to RANK, they stay that.
-fn numbered(window: &Window, places: &[Place]) -> Option<Vec<Expr>> {
-    let calls = window.window_expr.iter().map(by_row).collect::<Option<Vec<_>>>()?;
-    let keys = &calls.first()?.params.order_by;
-    let all = with_places(keys, &window.input, places);
-    // The calls of a node share their window.
-    if all.len() == keys.len() || calls.iter().any(|call| call.params.order_by != *keys) {
-        return None;
-    }
-    let named = window.schema.columns().into_iter().skip(window.input.schema().fields().len());
-    let calls = calls.into_iter().zip(named).map(|(call, column)| {
-        let mut call = call.clone();
-        call.params.order_by.clone_from(&all);
-        Expr::from(call).alias_qualified(column.relation, column.name)
-    });
-    Some(calls.collect())
-}
-
-/// A call over groups whose values are collected, or of which one is taken, in an order; and whether places are in it.
-fn in_order(call: Expr, input: &LogicalPlan, places: &[Place]) -> (Expr, bool) {
-    let Expr::AggregateFunction(AggregateFunction { mut func, mut params }) = call else { return (call, false) };
-    let mut is_sorted = false;
-    if !params.distinct {
-        let keys = with_places(&params.order_by, input, places);
-        is_sorted = keys.len() > params.order_by.len();
-        params.order_by = keys;
-        // Of this one the keys are arguments, after the value.
-        if let make::AggregateFunction::First { number, mut order, ignore_nulls } = make::AggregateFunction::of(&func) {
-            let keys = params.args.iter().skip(1).zip(&order);
-            let keys: Vec<_> = keys.map(|(key, by)| key.clone().sort(!by.descending, by.nulls_first)).collect();
-            for key in with_places(&keys, input, places).into_iter().skip(keys.len()) {
-                order.push(SortOptions { descending: !key.asc, nulls_first: key.nulls_first });
-                params.args.push(key.expr);
-                is_sorted = true;
-            }
-            func = first(number, order, ignore_nulls);
-        }
-    }
-    (Expr::AggregateFunction(AggregateFunction { func, params }), is_sorted)
-}
-
-/// A call for which each row counts by itself, whichever of those with equal keys comes first.
-fn by_row(call: &Expr) -> Option<&WindowFunction> {
-    let call = match call {
-        Expr::Alias(alias) => alias.expr.as_ref(),
-        call => call,
-    };
-    let Expr::WindowFunction(function) = call else { return None };
-    let is_numbering = match &function.fun {
-        WindowFunctionDefinition::WindowUDF(udf) => BY_ROW.contains(&udf.name()),
-        WindowFunctionDefinition::AggregateUDF(_) => false,
-    };
-    (is_numbering || function.params.window_frame.units == WindowFrameUnits::Rows).then_some(function.as_ref())
-}
-
-/// The column whose times an expression has, each under the same value.
-fn column_of(expr: &Expr, schema: &DFSchema) -> Option<usize> {
-    match expr {
-        Expr::Column(column) => schema.maybe_index_of_column(column),
-        Expr::Alias(alias) => column_of(&alias.expr, schema),
-        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Timestamp(..)) => {
-            column_of(expr, schema)
-        }
-        _ => None,
     }
 }
 
