@@ -6,7 +6,8 @@
 //! (`RUSTC_WORKSPACE_WRAPPER`), and it adds the flags for the crates under test. Cargo keeps what a
 //! wrapper compiled apart, so that other builds are not disturbed, and uses the same dependencies.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
 
 use crate::{Outcome, built, cargo, root, run, say, this};
 
@@ -79,7 +80,8 @@ pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
         Some(text) => text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?,
     };
     build()?;
-    explore(&target, seconds)
+    say(&format!("fuzzing {target} for {seconds} s"));
+    run(&mut exploration(&target, seconds)?)
 }
 
 /// Each target for a short time: enough to see that it works and finds no new failure near the corpus.
@@ -91,7 +93,23 @@ pub(crate) fn briefly() -> Outcome {
         return Ok(());
     }
     build()?;
-    TARGETS.iter().try_for_each(|target| explore(target, BRIEF_SECONDS))
+    // Each runs on one processor. What they print would be mixed, so it is shown when one has ended.
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = Mutex::new(TARGETS.iter());
+    let lane = || {
+        let next = || next.lock().ok()?.next();
+        std::iter::from_fn(next).try_for_each(|target| {
+            let mut command = exploration(target, BRIEF_SECONDS)?;
+            let out = command.stderr(Stdio::piped()).output().map_err(|error| format!("{command:?}: {error}"))?;
+            say(&format!("fuzzed {target} for {BRIEF_SECONDS} s\n{}", String::from_utf8_lossy(&out.stderr)));
+            if out.status.success() { Ok(()) } else { Err(format!("{command:?} ended with {}", out.status)) }
+        })
+    };
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        let ended = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| Err("fuzzing panicked".to_owned())));
+        ended.collect::<Vec<_>>().into_iter().collect()
+    })
 }
 
 fn build() -> Outcome {
@@ -112,14 +130,14 @@ fn longest(target: &str) -> usize {
 
 /// Runs a target. What it finds on the way is kept in the target folder; a text that breaks a promise
 /// is left there too, and its path is printed.
-fn explore(target: &str, seconds: u64) -> Outcome {
+fn exploration(target: &str, seconds: u64) -> Result<Command, String> {
     let fuzz = root().join("fuzz");
     let built = built()?;
     let work = built.join("fuzz").join(target);
     let found = work.join("corpus");
     std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
-    say(&format!("fuzzing {target} for {seconds} s"));
-    run(Command::new(built.join(target))
+    let mut command = Command::new(built.join(target));
+    command
         .arg(&found)
         .arg(fuzz.join("corpus").join(target))
         .arg(format!("-dict={}", fuzz.join(format!("{target}.dict")).display()))
@@ -127,5 +145,6 @@ fn explore(target: &str, seconds: u64) -> Outcome {
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={}", longest(target)))
         .args(["-timeout=30", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=1"])
-        .env("RUST_BACKTRACE", "1"))
+        .env("RUST_BACKTRACE", "1");
+    Ok(command)
 }

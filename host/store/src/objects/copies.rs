@@ -85,6 +85,8 @@ pub(crate) struct ObjectCopies {
     running: RunningPuts,
     /// After this time a small put is late.
     patience: Duration,
+    /// How long a claim may take, which is several requests: the start of the service waits for it.
+    claim_time: Duration,
     pub(crate) counters: CopyCounters,
 }
 
@@ -129,6 +131,7 @@ impl ObjectCopies {
             is_manual,
             running: RunningPuts::default(),
             patience: limits.connect_time * 2,
+            claim_time: limits.retry_time,
             counters: CopyCounters::default(),
         };
         match copies.claim() {
@@ -178,9 +181,14 @@ impl ObjectCopies {
             return Ok(epoch);
         }
         let (client, catalog, writer, before) = (Arc::clone(&self.client), self.catalog, self.writer, self.before);
+        let limit = self.claim_time;
         let epoch = self.run(async move {
-            claim_owner(&client, catalog, writer).await?;
-            take_epoch(&client, writer, before).await
+            let claimed = async {
+                claim_owner(&client, catalog, writer).await?;
+                take_epoch(&client, writer, before).await
+            };
+            let late = |_| StoreError::ObjectStore { reason: format!("no claim of the copies within {limit:?}") };
+            tokio::time::timeout(limit, claimed).await.map_err(late)?
         })?;
         let epoch = epoch.map_err(|other| self.be_replaced(other))?;
         tracing::info!(epoch, "the copies in the object store are this data folder's");

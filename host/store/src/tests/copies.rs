@@ -296,9 +296,17 @@ async fn a_bucket_gets_whole_objects_or_an_error() {
     assert_eq!(copies.list().unwrap(), []);
     assert!(matches!(open(Uuid::new_v4()), Err(StoreError::OtherOwner { .. })));
 
-    // A store that is down does not prevent the start, and closing does not wait for it.
-    server.faults(|_| Some(Fault::Slow(Duration::from_secs(10))));
+    // A store that is down does not prevent the start, which asks it for a bounded time, and closing does not wait for it.
+    let requests = Arc::new(AtomicUsize::new(0));
+    server.faults({
+        let requests = Arc::clone(&requests);
+        move |_| {
+            requests.fetch_add(1, Ordering::SeqCst);
+            Some(Fault::Slow(Duration::from_secs(10)))
+        }
+    });
     let copies = open(catalog).unwrap();
+    assert_eq!(requests.load(Ordering::SeqCst), 1, "its requests come one after another");
     let (copies, began) = (Arc::new(copies), Instant::now());
     let putting = std::thread::spawn({
         let (copies, path) = (Arc::clone(&copies), path.clone());
