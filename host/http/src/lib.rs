@@ -10,18 +10,20 @@
 mod accept;
 mod app;
 mod auth;
-mod blocking_body;
 mod cached;
 mod call_statistics;
 mod connection;
 mod console;
+mod doors;
+#[cfg(test)]
+mod doors_tests;
 mod explain;
 mod failure;
 mod follow;
 mod holding_body;
-mod ingest;
 mod manage;
 mod metrics;
+mod metrics_page;
 mod middleware;
 mod note_headers;
 mod notes;
@@ -41,7 +43,6 @@ mod tests;
 mod tls;
 mod traces;
 
-pub use ingest::{BodyContent, Syslog, SyslogContent, SyslogError, body_forms, read_body, read_syslog};
 pub use serve::serve;
 pub use startup::Startup;
 pub use tls::{Tls, TlsError};

@@ -7,6 +7,7 @@
 //! Modules use each other downwards only; `service` and `workbench` are at the top.
 
 pub mod access_report;
+mod address_limits;
 pub mod admission;
 pub mod alerts;
 pub mod answer;
@@ -26,6 +27,7 @@ pub mod failures;
 pub mod follow;
 mod gate;
 mod in_turn;
+mod ingest;
 mod inspection;
 pub mod issuer_options;
 pub mod issuers;
@@ -53,7 +55,8 @@ pub mod tokens;
 mod turns;
 pub mod workbench;
 
-pub use blocking::{blocking, to_its_end};
+pub use address_limits::{AddressLimits, AnonymousConnection};
+pub use blocking::{BLOCKING_BYTES, blocking, off_connections, to_its_end};
 pub use clock::Clock;
 pub use component_kinds::{ComponentKind, ComponentKinds};
 pub use compute::Compute;
