@@ -37,6 +37,7 @@ pub mod options;
 mod outbound;
 mod outcomes;
 mod packs;
+pub mod queries;
 pub mod rate;
 pub mod redact;
 pub mod registration;

@@ -7,6 +7,7 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 use tidegate_service::SaveRequest;
 use tidegate_service::execution::{RunRecord, SentParameters, redaction};
+use tidegate_service::queries::{checked_request, learns_cost};
 use tidegate_service::rate::RequestClass;
 
 use super::components::on_save;
@@ -18,7 +19,7 @@ use crate::app::App;
 use crate::cached::bypassed;
 use crate::failure::Refusal;
 use crate::notes::note;
-use crate::query::{checked_request, learns_cost, write_cost};
+use crate::query::write_cost;
 use crate::response::respond;
 
 /// The error text for the field `arguments`: what it must be.
