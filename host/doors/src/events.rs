@@ -10,7 +10,6 @@ use tidegate_service::tokens::Access;
 
 use super::batch::Batch;
 use super::body_memory::{BodyMemory, BodyReservation};
-use super::intake::batch;
 use super::key::Name;
 use super::service::DoorService;
 
@@ -39,12 +38,11 @@ pub(crate) struct Events {
     pub(crate) longest_body: usize,
     /// How many bytes came out of a body of which the reader decompressed a part.
     pub(crate) unpacked: Option<usize>,
+    /// None in a dry run.
     pub(crate) finder: Option<Finder>,
-    /// Whose events these are; nobody's in a dry run.
-    pub(crate) access: Option<Arc<Access>>,
 }
 
-/// Finds the sources that events name.
+/// Finds the sources that events name, for their sender.
 #[derive(Debug)]
 pub(crate) struct Finder {
     pub(crate) service: Arc<dyn DoorService>,
@@ -52,7 +50,7 @@ pub(crate) struct Finder {
     pub(crate) memory: BodyMemory,
     /// The source of the events that name none, as far as it is known before the body is read.
     pub(crate) expected: Option<String>,
-    /// Whether the request has a source of its own, which is then the source of all its events.
+    /// Whether the source of all events is that of the request, because it has one or because they cannot name another.
     pub(crate) has_own: bool,
     /// Whether there is a source for events whose own is not there, and the sender may send to it.
     pub(crate) has_default: bool,
@@ -96,7 +94,6 @@ impl Events {
             longest_body,
             unpacked: None,
             finder,
-            access: None,
         }
     }
 
@@ -122,8 +119,8 @@ impl Events {
             let place = self.others.iter().position(|(other, _)| *other == source);
             place.unwrap_or_else(|| {
                 let reservation = finder.memory.reservation();
-                let own = batch(&*finder.service, &finder.access, Some(&source), 0, reservation);
-                self.others.push((source, own));
+                let intake = finder.service.intake(Some(&source), 0, finder.access.audience());
+                self.others.push((source, Batch::new(intake, reservation, 0)));
                 self.others.len() - 1
             }) + 1
         });
@@ -155,9 +152,9 @@ impl Events {
         let (events, mut reservation) = self.own.into_parts();
         drop((events, self.others));
         reservation.hold(body)?;
-        let own = batch(&*finder.service, &finder.access, Some(&source), body, reservation);
+        let own = Batch::new(finder.service.intake(Some(&source), body, finder.access.audience()), reservation, body);
         let finder = self.finder.map(|finder| Finder { expected: Some(source), known: Vec::new(), ..finder });
-        Ok((Self { access: self.access, ..Self::new(own, self.longest_body, finder) }, true))
+        Ok((Self::new(own, self.longest_body, finder), true))
     }
 
     /// The batch of a source, by its number.
@@ -179,7 +176,7 @@ impl Events {
 
     /// The name under which an event with this id in this index is stored only once. None for a dry run.
     pub(crate) fn name_of(&self, index: &str, id: &str) -> Option<Name> {
-        let access = self.access.as_ref()?;
+        let access = &self.finder.as_ref()?.access;
         Some(Name::of_event(index, id, (&access.identity, &access.audience())))
     }
 

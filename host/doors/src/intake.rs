@@ -1,4 +1,4 @@
-//! Parts of the steps of a request: who sends it, its events as a batch, and storing them.
+//! Parts of the steps of a request: who sends it, reading its events, and storing them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use tidegate_service::{BLOCKING_BYTES, off_connections};
 use tidegate_store::{Ingested, RequestKey};
 
 use crate::batch::Batch;
-use crate::body_memory::{BodyMemory, BodyReservation};
+use crate::body_memory::BodyMemory;
 use crate::credentials::{self, KeyPlace};
 use crate::service::DoorService;
 
@@ -80,17 +80,6 @@ pub(crate) fn access_of(
         }
         _ => service.access_of(headers),
     }
-}
-
-/// The batch for the events that this sender has in a body of so many bytes, which are for this source as far as is known.
-pub(crate) fn batch(
-    service: &dyn DoorService,
-    access: &Access,
-    source: Option<&str>,
-    bytes: usize,
-    reservation: BodyReservation,
-) -> Batch {
-    Batch::new(service.intake(source, bytes, access.audience()), reservation, bytes)
 }
 
 /// Runs `work`, which splits a body of `bytes` bytes into events. If these are many, it runs outside the threads that

@@ -11,7 +11,7 @@ use tidegate_service::tokens::Access;
 use tidegate_store::Ingested;
 
 use crate::answer::Answer;
-use crate::batch::unless_nothing;
+use crate::batch::{Batch, unless_nothing};
 use crate::body::{self, IncomingBody, Received};
 use crate::body_memory::BodyMemory;
 use crate::body_parts::BodyParts;
@@ -128,20 +128,19 @@ async fn stored(
     let expected = named.as_ref().or(default.as_ref().ok());
     let expected = expected.map(String::as_str);
     let Received { bytes, reservation } = received;
-    let batch = intake::batch(&**service, access, expected, bytes.len(), reservation);
-    let finder = profile.body_names_sources.then(|| Finder {
+    let batch = Batch::new(service.intake(expected, bytes.len(), access.audience()), reservation, bytes.len());
+    let finder = Finder {
         service: Arc::clone(service),
         access: Arc::clone(access),
         memory: memory.clone(),
         expected: expected.map(str::to_owned),
-        has_own: named.is_some(),
+        has_own: named.is_some() || !profile.body_names_sources,
         has_default: default.is_ok(),
         known: Vec::new(),
         beyond: None,
-    });
-    let mut events = Events::new(batch, limit, finder);
+    };
+    let mut events = Events::new(batch, limit, Some(finder));
     events.limited = limited.clone().map(Arc::new);
-    events.access = Some(Arc::clone(access));
     let read = {
         let head = Arc::clone(head);
         move || {

@@ -1,6 +1,8 @@
 //! Parses logs as JSON, in every form that log shippers send: one event, an array, `{"batch": [...]}`, one event per
 //! line, or events one after the other.
 //!
+//! An object is an event as it is, or a document of which a protocol makes one.
+//!
 //! A body is split into its events before any of them is parsed, so an event that is too long, nested too deeply or not
 //! readable is refused alone. Events in which nothing is wrong are parsed at once instead, which gives the same and
 //! halves the work. A body may contain several of these forms. If it is not valid JSON as a whole, but its
@@ -11,8 +13,10 @@ use serde::de::Deserialize;
 use serde_json::value::RawValue;
 use tidegate_model::{Code, Failure, json_fault};
 
+use super::documents::{Documents, document};
 use crate::batch::Batch;
 use crate::elements::each_element;
+use crate::events::Events;
 use crate::text::Text;
 
 /// The keys of an envelope (an object that contains events or names their source), as they are written in JSON text.
@@ -21,43 +25,53 @@ const ENVELOPE_KEYS: [&str; 5] =
 /// The same without quotes.
 const ENVELOPE_FIELDS: [&str; 5] = ["batch", "source_name", "collection_name", "source", "collection"];
 
-/// Parses a body into a batch. `by_line` says that the content type of the request declares one event per line. Returns the source
-/// that the body names.
+/// Reads a body into the events of a request, and the source that it names. `by_line` says that the content type of the request
+/// declares one event per line.
 ///
 /// # Errors
 /// [`Code::InvalidBody`] for a body that is not JSON.
-pub(super) fn parse(body: &[u8], by_line: bool, batch: &mut Batch) -> Result<Option<String>, Failure> {
+pub(super) fn parse(body: &[u8], by_line: bool, events: &mut Events) -> Result<(), Failure> {
+    read(body, by_line, None, events)
+}
+
+impl Documents<'_> {
+    /// Reads a body into the events of a request, and the source that an envelope names.
+    ///
+    /// # Errors
+    /// [`Code::InvalidBody`] for a body that is not JSON.
+    pub(super) fn read(&self, body: &[u8], events: &mut Events) -> Result<(), Failure> {
+        read(body, self.by_line, Some(self), events)
+    }
+}
+
+fn read(body: &[u8], by_line: bool, made: Option<&Documents<'_>>, events: &mut Events) -> Result<(), Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
     if body.iter().all(u8::is_ascii_whitespace) {
-        return Err(bad("the body is empty; send an event as a JSON object, or an array of them".to_owned()));
+        let what = if made.is_none() { "an event as a JSON object, or an array of them" } else { "events as JSON" };
+        return Err(bad(format!("the body is empty; send {what}")));
     }
     let text = Text::json(body);
-    batch.hold_more(text.held());
-    let start = batch.mark();
-    let mut reader = Reader { batch, source: None, text: &text };
-    let Err(error) = reader.read(text.as_str()) else { return Ok(reader.source) };
+    events.own.hold_more(text.held());
+    let start = events.own.mark();
+    let mut reader = Reader { batch: &mut events.own, source: &mut events.source, made, text: &text };
+    let Err(error) = reader.read(text.as_str()) else { return Ok(()) };
     let lines = || text.as_str().split('\n');
     let first = lines().find(|line| !is_blank(line)).unwrap_or_default();
     if !by_line && (first.len() == body.len() || reader.read(first).is_err()) {
         return Err(bad(format!("the body is not valid JSON: {}; nothing of it was stored", json_fault(&error))));
     }
     reader.batch.take_back(start);
-    reader.source = None;
+    *reader.source = None;
     for (i, line) in lines().enumerate().filter(|(_, line)| !is_blank(line)) {
         // None of the events of an invalid line is taken.
         if let Err(error) = reader.read(line) {
-            reader.batch.refuse(bad_line(i + 1, &error));
+            reader.batch.refuse(format!("line {} is not valid JSON: {}", i + 1, json_fault(&error)));
         }
         if reader.batch.has_failed() {
             break;
         }
     }
-    Ok(reader.source)
-}
-
-/// Why a line is refused.
-pub(super) fn bad_line(number: usize, error: &impl std::fmt::Display) -> String {
-    format!("line {number} is not valid JSON: {}", json_fault(error))
+    Ok(())
 }
 
 /// The text from its first character on that is not blank in JSON.
@@ -72,7 +86,9 @@ fn is_blank(line: &str) -> bool {
 /// Collects the events of a body.
 struct Reader<'t> {
     batch: &'t mut Batch,
-    source: Option<String>,
+    source: &'t mut Option<String>,
+    /// How events are made of documents; of events as they are, nothing is.
+    made: Option<&'t Documents<'t>>,
     text: &'t Text<'t>,
 }
 
@@ -89,7 +105,7 @@ impl Reader<'_> {
                 Ok(value) => self.document(value.get()),
                 Err(error) => {
                     self.batch.take_back(mark);
-                    self.source = source;
+                    *self.source = source;
                     return Err(error);
                 }
             }
@@ -100,10 +116,15 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Whether the text is that of events as they are.
+    fn is_plain(&self) -> bool {
+        self.text.is_valid() && self.made.is_none()
+    }
+
     /// Reads events that follow each other, or stand in arrays, and in which nothing is wrong. Returns false at the
     /// first one that needs a closer look; those before it are in the batch then.
     fn read_plain(&mut self, text: &str) -> bool {
-        if !self.text.is_valid() {
+        if !self.is_plain() {
             return false;
         }
         let mut rest = skip_blanks(text);
@@ -154,11 +175,14 @@ impl Reader<'_> {
             self.elements(text);
             return;
         }
-        if text.starts_with('{')
-            && let Some(envelope) = Envelope::of(text)
-        {
-            self.source = self.source.take().or_else(|| envelope.source());
-            if let Some(batch) = envelope.batch.filter(|batch| batch.get().starts_with('[')) {
+        let may_be_envelope = text.starts_with('{') && self.made.is_none_or(|made| made.has_envelope);
+        if let Some(envelope) = may_be_envelope.then(|| Envelope::of(text)).flatten() {
+            let batch = envelope.batch.filter(|batch| batch.get().starts_with('['));
+            // An event as it is may name the source, too. Of a document, `source` is a field as any other.
+            if self.made.is_none() || batch.is_some() {
+                *self.source = self.source.take().or_else(|| envelope.source(self.made.is_none()));
+            }
+            if let Some(batch) = batch {
                 self.elements(batch.get());
                 return;
             }
@@ -168,7 +192,7 @@ impl Reader<'_> {
 
     fn elements(&mut self, text: &str) {
         let mark = self.batch.mark();
-        if self.text.is_valid() && text.strip_prefix('[').is_some_and(|rest| self.plain_elements(rest).is_some()) {
+        if self.is_plain() && text.strip_prefix('[').is_some_and(|rest| self.plain_elements(rest).is_some()) {
             return;
         }
         self.batch.take_back(mark);
@@ -180,9 +204,14 @@ impl Reader<'_> {
     }
 
     fn event(&mut self, text: &str) {
-        match self.text.check(text) {
-            Ok(()) => self.batch.take_text(text),
-            Err(reason) => self.batch.refuse(reason),
+        match (self.text.check(text), self.made) {
+            (Err(reason), _) => self.batch.refuse(reason),
+            (Ok(()), None) => self.batch.take_text(text),
+            (Ok(()), Some(made)) => {
+                if let Some(read) = document(text, self.batch.max_event(), made.event) {
+                    self.batch.take_read(read);
+                }
+            }
         }
     }
 }
@@ -213,8 +242,10 @@ impl<'a> Envelope<'a> {
         Self::deserialize(&mut serde_json::Deserializer::from_str(text)).ok()
     }
 
-    fn source(&self) -> Option<String> {
-        [self.source_name, self.collection_name, self.source, self.collection]
+    fn source(&self, by_collection: bool) -> Option<String> {
+        let [collection_name, collection] =
+            [self.collection_name, self.collection].map(|name| name.filter(|_| by_collection));
+        [self.source_name, collection_name, self.source, collection]
             .into_iter()
             .flatten()
             .find_map(|value| serde_json::from_str::<String>(value.get()).ok())
@@ -228,9 +259,9 @@ mod tests {
     use serde_json::json;
 
     fn read(body: &[u8], by_line: bool) -> Result<(Batch, Option<String>), Failure> {
-        let mut batch = Batch::for_tests(1000);
-        let source = parse(body, by_line, &mut batch)?;
-        Ok((batch.checked()?, source))
+        let mut events = Events::for_tests(1000);
+        parse(body, by_line, &mut events)?;
+        Ok((events.own.checked()?, events.source))
     }
 
     fn good(body: &str) -> usize {

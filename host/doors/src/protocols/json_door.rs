@@ -26,8 +26,7 @@ impl Door for Logs {
     }
 
     fn read(&self, head: &Parts, body: &Bytes, events: &mut Events) -> Result<(), Failure> {
-        events.source = json::parse(body, is_by_line(head), &mut events.own)?;
-        Ok(())
+        json::parse(body, is_by_line(head), events)
     }
 
     fn accepted(&self, _head: &Parts, delivered: &Delivered) -> Answer {
