@@ -4,7 +4,8 @@
 //! ([`execution`]) and encodes their answers ([`answer`]). The [`workbench`] runs one endpoint over given logs on an
 //! author's machine, with the same code. The crate `tidegate-http` makes a service reachable.
 //!
-//! Modules use each other downwards only; `service` and `workbench` are at the top.
+//! Modules use each other downwards only; `service` and `workbench` are at the top, and above `service` what it does with what comes
+//! in (`ingest`) and with queries ([`queries`]).
 
 pub mod access_report;
 mod address_limits;

@@ -67,3 +67,24 @@ pub(crate) static QUESTIONS: &[(Methods, &str, &[&str], Question)] = &[
     (Methods::Get, "", &["/logs/vercel", "/api/logs/vercel"], logflare::verified),
     (Methods::Get, "/services/collector/health", &["", "/1.0"], splunk::health),
 ];
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+    use crate::door::no_source;
+    use tidegate_service::Options;
+    use tidegate_service::settings::SECTIONS;
+
+    #[test]
+    fn every_door_has_the_setting_that_it_tells_of() {
+        let section = SECTIONS.iter().find(|section| section.name() == "doors").unwrap();
+        for door in DOORS.iter().map(|door| door.profile()) {
+            let (setting, mut options) = (door.source_setting(), Options::new("data"));
+            section.set(&mut options, &format!("{setting}_source"), "there").unwrap();
+            assert_eq!(options.doors.source(setting), "there");
+            let told = no_source(door).message;
+            assert!(told.contains(&format!("{setting}_source in the section [doors]")), "{told}");
+        }
+    }
+}
