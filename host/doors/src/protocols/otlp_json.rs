@@ -18,25 +18,16 @@ use crate::batch::Batch;
 use crate::elements::each_element;
 use crate::text::Text;
 
+/// The lists of an export, of the logs of a resource or of a scope, and what their elements share.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Export<'a> {
+struct Layer<'a> {
     #[serde(borrow)]
     resource_logs: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ResourceLogs<'a> {
     #[serde(borrow)]
     resource: Option<&'a RawValue>,
     #[serde(borrow)]
     scope_logs: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ScopeLogs<'a> {
     #[serde(borrow)]
     scope: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -52,13 +43,13 @@ pub(super) fn parse(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
     let text = Text::json(body);
     batch.hold_more(text.held());
     let max_event = batch.max_event();
-    let export: Export<'_> = serde_json::from_str(text.as_str()).map_err(bad)?;
+    let export: Layer<'_> = serde_json::from_str(text.as_str()).map_err(bad)?;
     // Each layer is parsed only when it is reached, and its elements are not collected in a list.
     each(export.resource_logs, &mut |logs| {
-        let logs: ResourceLogs<'_> = serde_json::from_str(logs).map_err(bad)?;
+        let logs: Layer<'_> = serde_json::from_str(logs).map_err(bad)?;
         let resource = common(&text, logs.resource, max_event, |resource| list(resource.get("attributes")))?;
         each(logs.scope_logs, &mut |logs| {
-            let logs: ScopeLogs<'_> = serde_json::from_str(logs).map_err(bad)?;
+            let logs: Layer<'_> = serde_json::from_str(logs).map_err(bad)?;
             let scope = common(&text, logs.scope, max_event, |own| {
                 Ok(scope(self::text(own, "name")?, self::text(own, "version")?, list(own.get("attributes"))?))
             })?;
