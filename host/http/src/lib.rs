@@ -2,7 +2,7 @@
 //!
 //! [`serve`] accepts connections, [`Startup`] decides which routes a connection gets while the service opens, runs and
 //! stops. The routes are in `routes`; handlers translate between HTTP and `tidegate-service`. A failure becomes an answer
-//! in one place, `failure`.
+//! in one place, `failure`. What doors (`tidegate-doors`) answer becomes a response in `doors`.
 //!
 //! Modules use each other downwards only: `serve` and `startup` are at the top, then `routes`, the handlers, the
 //! middleware, and `app`, which is the state that handlers share.

@@ -15,7 +15,7 @@ use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
 use tidegate_service::execution::{RunRecord, limits_of, redaction};
 use tidegate_service::follow::{FollowRequest, whole_table};
-use tidegate_service::queries::{QueryAnswer, checked_request, learns_cost};
+use tidegate_service::queries::{QueryAnswer, learns_cost};
 use tidegate_service::rate::RequestClass;
 use tidegate_service::registry::Endpoint;
 use tidegate_service::tokens::Access;
@@ -76,7 +76,7 @@ pub(crate) async fn query(
     let shows_cost = learns_cost(&access);
     let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
     let caller = Arc::clone(&access);
-    let checked = Arc::new(checked_request(service, endpoint, access, sent, format, redact).await?);
+    let checked = Arc::new(service.executor.checked(tenant, endpoint, access, sent, format, redact).await?);
     let record = Arc::<RunRecord>::default();
     let follow = follow.map(|FollowParameters { rows, since, seen }| FollowRequest {
         request: Arc::clone(&checked),

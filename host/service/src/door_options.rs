@@ -17,6 +17,11 @@ impl DoorOptions {
         self.sources.get(door).map_or("", String::as_str)
     }
 
+    /// The sources that there are, each with its door.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.sources.iter().map(|(door, source)| (*door, source.as_str()))
+    }
+
     /// Sets it, unless it is no name of a source. Returns whether it is one, or empty.
     pub(crate) fn set_source(&mut self, door: &'static str, name: &str) -> bool {
         let good = !name.chars().any(char::is_control);

@@ -7,9 +7,8 @@ use tidegate_model::Failure;
 
 use crate::answer::{Encoded, Format, Streamed};
 use crate::cache::Lookup;
-use crate::execution::{QueryRequest, RunRecord, SentParameters, limits_of, takes_time};
+use crate::execution::{QueryRequest, RunRecord};
 use crate::follow::{FollowRequest, Follower};
-use crate::registry::Endpoint;
 use crate::service::Service;
 use crate::tokens::Access;
 
@@ -54,29 +53,6 @@ impl Service {
         } else {
             execution.await.map(QueryAnswer::Made)
         }
-    }
-}
-
-/// The request to an endpoint, after all checks. Those that take long are made in one of the token's places.
-///
-/// # Errors
-/// Those of [`Executor::check_request`](crate::execution::Executor::check_request); no place is free in time.
-pub async fn checked_request(
-    service: &Service,
-    endpoint: Arc<Endpoint>,
-    access: Arc<Access>,
-    sent: SentParameters,
-    format: Format,
-    redact: bool,
-) -> Result<QueryRequest, Failure> {
-    let reads = service.endpoints.reads(&endpoint).await?;
-    if takes_time(&endpoint.manifest, &reads, &sent) {
-        let (executor, tenant) = (Arc::clone(&service.executor), access.tenant());
-        let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
-        let check = async move { executor.check_request(endpoint, &reads, &access, sent, format, redact) };
-        service.executor.run_in_place(tenant, limit, check).await
-    } else {
-        service.executor.check_request(endpoint, &reads, &access, sent, format, redact)
     }
 }
 

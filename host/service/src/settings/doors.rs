@@ -56,13 +56,3 @@ pub(super) const DOORS: &[Setting<DoorOptions>] = &[
     source!("logtail", "/ (Better Stack)"),
     source!("journal", "/upload (systemd-journal-upload)"),
 ];
-
-/// The sources that the options name, each with the name of its setting.
-pub(crate) fn named_sources(options: &DoorOptions) -> impl Iterator<Item = (&'static str, String)> {
-    DOORS.iter().filter_map(|setting| match setting.access {
-        Access::Text { get, .. } if setting.name.ends_with("_source") => {
-            Some((setting.name, get(options))).filter(|(_, source)| !source.is_empty())
-        }
-        _ => None,
-    })
-}
