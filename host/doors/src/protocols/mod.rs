@@ -1,11 +1,11 @@
 //! The doors, one file or a few per protocol. How one is added: `docs/contributing/ingest-formats.md`.
 //!
-//! - `json_door` with `json`: `/api/logs`; `otlp`, `otlp_grpc` with `otlp_json`, `otlp_protobuf` and `otlp_record`: OpenTelemetry;
+//! - `json_door`: `/api/logs`; `otlp`, `otlp_grpc` with `otlp_json`, `otlp_protobuf` and `otlp_record`: OpenTelemetry;
 //!   `otlp_signal`: what its SDKs send beside logs;
 //! - `logflare`, `logplex`: the paths of Logflare;
 //! - `loki` with `loki_entry`; `bulk` with `bulk_action` and `bulk_answer`: Elasticsearch; `splunk`; `datadog`; `firehose` with `cloudwatch`; `axiom`;
 //!   `logtail` with `msgpack`: Better Stack; `journal` with `journal_format`: systemd;
-//! - `documents`, `lines`: cutting a body; `fields`: message and time where a protocol has none of its own.
+//! - `json`, `lines`: cutting a body; `documents`: what JSON is cut into; `fields`: message and time where a protocol has none of its own.
 
 mod axiom;
 mod bulk;
