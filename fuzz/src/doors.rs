@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use tidegate_http::{BodyContent, body_forms, read_body};
+use tidegate_doors::{BodyContent, body_forms, read_body};
 use tidegate_model::Failure;
 
 use crate::tenant::{held_to, policy};

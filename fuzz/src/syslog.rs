@@ -1,6 +1,6 @@
 //! What must hold for any stream of syslog.
 
-use tidegate_http::read_syslog;
+use tidegate_doors::read_syslog;
 
 use crate::tenant::{held_to, policy};
 

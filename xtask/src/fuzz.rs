@@ -20,7 +20,7 @@ const INSTRUMENTED: [&str; 15] = [
     "tidegate_sql",
     "tidegate_lql",
     "tidegate_compiler",
-    "tidegate_http",
+    "tidegate_doors",
     "tidegate_service",
     "tidegate_model",
     "tidegate_fuzz",

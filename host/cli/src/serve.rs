@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clap::Args;
 use sd_notify::NotifyState;
-use tidegate_http::{Startup, Syslog, Tls, Traces};
+use tidegate_doors::Syslog;
+use tidegate_http::{Startup, Tls, Traces};
 use tidegate_service::options::{LogFormat, ServerOptions};
 use tidegate_service::tokens::NewTokens;
 use tidegate_service::{Options, Service, StartError};
@@ -226,16 +227,20 @@ fn log_filter(level: &str) -> EnvFilter {
     EnvFilter::try_new(with_current_names(level)).unwrap_or_else(|_| EnvFilter::new("info"))
 }
 
-/// Updates module names in the log filter. The former crate `tidegate_server` is now two crates, so a directive for it
-/// applies to both.
+/// Updates module names in the log filter. The former crate `tidegate_server` is now three crates, so a directive for it
+/// applies to all; `tidegate_doors` was a part of `tidegate_http`.
 fn with_current_names(filter: &str) -> String {
-    let current = |directive: &str| match directive.trim().strip_prefix("tidegate_server") {
-        Some(rest) if rest.starts_with(['=', ':', '[']) || rest.is_empty() => {
+    let current = |directive: &str| {
+        let trimmed = directive.trim();
+        let (name, rest) = trimmed.split_at(trimmed.find(['=', ':', '[']).unwrap_or(trimmed.len()));
+        let level = rest.rsplit_once('=').map_or(String::new(), |(_, level)| format!("={level}"));
+        match name {
             // Modules have moved between the crates, so a directive for one module applies to the whole crates.
-            let level = rest.rsplit_once('=').map_or(String::new(), |(_, level)| format!("={level}"));
-            format!("tidegate_http{level},tidegate_service{level}")
+            "tidegate_server" => format!("tidegate_http{level},tidegate_doors{level},tidegate_service{level}"),
+            "tidegate_http" if rest.starts_with("::ingest") => format!("tidegate_doors{level}"),
+            "tidegate_http" if !rest.starts_with(':') => format!("tidegate_http{rest},tidegate_doors{level}"),
+            _ => directive.to_owned(),
         }
-        _ => directive.to_owned(),
     };
     filter.split(',').map(current).collect::<Vec<_>>().join(",")
 }
@@ -304,10 +309,12 @@ mod tests {
     fn a_log_filter_may_name_the_crate_that_was_split() {
         for (filter, current) in [
             ("info", "info"),
-            ("warn, tidegate_server=debug", "warn,tidegate_http=debug,tidegate_service=debug"),
-            ("tidegate_server::cache=trace", "tidegate_http=trace,tidegate_service=trace"),
+            ("warn, tidegate_server=debug", "warn,tidegate_http=debug,tidegate_doors=debug,tidegate_service=debug"),
+            ("tidegate_server::cache=trace", "tidegate_http=trace,tidegate_doors=trace,tidegate_service=trace"),
             ("info,tidegate_store=debug", "info,tidegate_store=debug"),
             ("tidegate_servers=debug", "tidegate_servers=debug"),
+            ("tidegate_http=debug", "tidegate_http=debug,tidegate_doors=debug"),
+            ("tidegate_http::ingest=debug,tidegate_http::tls=trace", "tidegate_doors=debug,tidegate_http::tls=trace"),
         ] {
             assert_eq!(with_current_names(filter), current);
         }

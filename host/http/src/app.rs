@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use tidegate_doors::BodyMemory;
 use tidegate_model::Failure;
 use tidegate_service::answer::AnswerMemory;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::{Identity, Service};
 
 use crate::call_statistics::CallStatistics;
-use crate::ingest::BodyMemory;
 use crate::metrics::Metrics;
 use crate::notes::note;
-use crate::openapi::{FixedDocument, RowSchemas};
 use crate::slow_queries::SlowQueries;
 
 /// The memory for answers to callers without a token, in bytes; half of it for answers to all of them, as for one token.
@@ -27,10 +26,6 @@ pub(crate) struct App {
     pub(crate) tokenless_answers: AnswerMemory,
     /// The memory budget for bodies of ingest requests.
     pub(crate) bodies: BodyMemory,
-    /// The schemas of endpoints' rows, for the OpenAPI document.
-    pub(crate) row_schemas: RowSchemas,
-    /// The OpenAPI document for callers without a token.
-    pub(crate) fixed_document: FixedDocument,
     pub(crate) metrics: Metrics,
     /// How endpoints were called in the last hour.
     pub(crate) calls: CallStatistics,
@@ -47,8 +42,6 @@ impl App {
         Arc::new(Self {
             tokenless_answers: AnswerMemory::new(TOKENLESS_BYTES, Duration::ZERO),
             bodies: BodyMemory::new(service.options.ingest.body_memory),
-            row_schemas: RowSchemas::default(),
-            fixed_document: FixedDocument::default(),
             metrics: Metrics::new(),
             calls: CallStatistics::new(),
             slow_queries: SlowQueries::default(),

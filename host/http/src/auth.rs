@@ -5,16 +5,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use axum::middleware::Next;
-use axum::response::Response;
 use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
 use tidegate_service::tokens::Access;
 
-use crate::app::App;
 use crate::failure::TOKEN;
 use crate::notes::note_caller;
 
@@ -50,7 +46,7 @@ fn unknown() -> Failure {
 }
 
 /// The token in the headers that all routes take it in.
-fn token_of(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn token_of(headers: &HeaderMap) -> Option<&str> {
     let bearer = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
     let bearer = bearer.and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
@@ -58,13 +54,4 @@ fn token_of(headers: &HeaderMap) -> Option<&str> {
     });
     let key = headers.get("x-api-key").map(|value| value.to_str().unwrap_or_default());
     bearer.or(key).filter(|token| !token.is_empty())
-}
-
-/// Middleware that waits for the key of the request's token, if its issuer is to be asked for it now: handlers look tokens
-/// up and never wait.
-pub(crate) async fn await_key(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    if let Some(token) = token_of(request.headers()) {
-        app.service.issuers.prepare(token, app.service.clock.now()).await;
-    }
-    next.run(request).await
 }

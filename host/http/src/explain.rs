@@ -10,6 +10,7 @@ use tidegate_model::{Code, Failure};
 use tidegate_service::ComponentKind;
 use tidegate_service::answer::Format;
 use tidegate_service::execution::{Explanation, code_is_not_explained};
+use tidegate_service::queries::learns_cost;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::NewToken;
 use tidegate_store::{ScanOutline, ScanPlace, SegmentTotals, TableOutline};
@@ -20,7 +21,7 @@ use crate::auth::authenticate;
 use crate::failure::Refusal;
 use crate::notes::note;
 use crate::parameters::QueryBody;
-use crate::query::{checked_request, learns_cost, read_body};
+use crate::query::read_body;
 
 /// The most scans that are shown, and bytes of the text of a condition.
 const MOST_SCANS: usize = 200;
@@ -61,7 +62,7 @@ pub(crate) async fn explain(
         }
     }
     let redact = endpoint.manifest.settings.redact_pii;
-    let checked = checked_request(service, endpoint, access, sent, Format::Json, redact).await?;
+    let checked = service.executor.checked(access.tenant(), endpoint, access, sent, Format::Json, redact).await?;
     let explanation = Arc::clone(&service.executor).explain(Arc::new(checked), now).await?;
     let mut shown = shown(&explanation);
     if let (Some(pinned), Some(fields)) = (pinned, shown.as_object_mut()) {

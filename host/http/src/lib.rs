@@ -2,7 +2,7 @@
 //!
 //! [`serve`] accepts connections, [`Startup`] decides which routes a connection gets while the service opens, runs and
 //! stops. The routes are in `routes`; handlers translate between HTTP and `tidegate-service`. A failure becomes an answer
-//! in one place, `failure`.
+//! in one place, `failure`. What doors (`tidegate-doors`) answer becomes a response in `doors`.
 //!
 //! Modules use each other downwards only: `serve` and `startup` are at the top, then `routes`, the handlers, the
 //! middleware, and `app`, which is the state that handlers share.
@@ -10,18 +10,20 @@
 mod accept;
 mod app;
 mod auth;
-mod blocking_body;
 mod cached;
 mod call_statistics;
 mod connection;
 mod console;
+mod doors;
+#[cfg(test)]
+mod doors_tests;
 mod explain;
 mod failure;
 mod follow;
 mod holding_body;
-mod ingest;
 mod manage;
 mod metrics;
+mod metrics_page;
 mod middleware;
 mod note_headers;
 mod notes;
@@ -41,7 +43,6 @@ mod tests;
 mod tls;
 mod traces;
 
-pub use ingest::{BodyContent, Syslog, SyslogContent, SyslogError, body_forms, read_body, read_syslog};
 pub use serve::serve;
 pub use startup::Startup;
 pub use tls::{Tls, TlsError};

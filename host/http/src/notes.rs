@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::Errors;
 use tidegate_runtime::Class;
-use tidegate_service::Tenant;
 use tidegate_service::answer::{Format, Reservation};
 use tidegate_service::rate::RateStatus;
 use tidegate_service::tokens::Access;
+use tidegate_service::{AnonymousConnection, Tenant};
 use uuid::Uuid;
 
-use crate::connection::AnonymousConnection;
 use crate::slow_queries::NotedQuery;
 
 /// What is known about a request besides its head.

@@ -1,4 +1,5 @@
-//! The route of queries: one request from its head to its response.
+//! The route of queries: one request from its head to its response. What is done with it is the service's to say
+//! (`service/src/queries.rs`).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,8 +13,9 @@ use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
 use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
-use tidegate_service::execution::{QueryRequest, RunRecord, SentParameters, limits_of, redaction, takes_time};
+use tidegate_service::execution::{RunRecord, limits_of, redaction};
 use tidegate_service::follow::{FollowRequest, whole_table};
+use tidegate_service::queries::{QueryAnswer, learns_cost};
 use tidegate_service::rate::RequestClass;
 use tidegate_service::registry::Endpoint;
 use tidegate_service::tokens::Access;
@@ -60,7 +62,7 @@ pub(crate) async fn query(
         notes.errors = access.errors.or(endpoint.manifest.settings.errors);
     });
     let tenant = access.tenant();
-    let mut sent = read_parameters(service, &endpoint, &access, &head, body).await?;
+    let mut sent = read_body(service, &endpoint, &access, (&head, body), |arrived| arrived.read()).await?;
     let mut format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let mut follow = None;
     if events {
@@ -74,62 +76,48 @@ pub(crate) async fn query(
     let shows_cost = learns_cost(&access);
     let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
     let caller = Arc::clone(&access);
-    let checked = Arc::new(checked_request(service, endpoint, access, sent, format, redact).await?);
-    if let Some(FollowParameters { rows, since, seen }) = follow {
-        let asked = FollowRequest { request: checked, access: caller, arrived: now, rows, since, seen };
-        let follower = service.following.open(asked).await?;
-        note(|notes| notes.followed = true);
-        return Ok(follow::respond(follower));
+    let checked = Arc::new(service.executor.checked(tenant, endpoint, access, sent, format, redact).await?);
+    let record = Arc::<RunRecord>::default();
+    let follow = follow.map(|FollowParameters { rows, since, seen }| FollowRequest {
+        request: Arc::clone(&checked),
+        access: caller,
+        arrived: now,
+        rows,
+        since,
+        seen,
+    });
+    if follow.is_none() {
+        let (request, record) = (Arc::clone(&checked), Arc::clone(&record));
+        note(|notes| notes.query = Some(NotedQuery { request, record, arrived: now, answered: None }));
     }
-    // An ad-hoc query of a private token over all sources may read anything, so it is not known when its answer
-    // changes.
-    let cacheable = checked.endpoint.manifest.settings.cache_duration_seconds > 0 && !checked.unrestricted;
-    let (executor, record) = (Arc::clone(&service.executor), Arc::<RunRecord>::default());
-    let noted = NotedQuery { request: Arc::clone(&checked), record: Arc::clone(&record), arrived: now, answered: None };
-    note(|notes| notes.query = Some(noted));
-    if !cacheable && format == Format::NdJson {
-        let streamed = executor.execute_streamed(checked, now, Arc::clone(&record)).await;
-        note_run(&record);
-        return Ok(cached::bypassed(respond_streamed(streamed?)));
-    }
-    let answered = || {
-        note_run(&record);
+    let answer = service.answer(&checked, now, follow, &record).await;
+    note_run(&record);
+    if !matches!(answer, Ok(QueryAnswer::Followed(_) | QueryAnswer::Streamed(_))) {
         note(|notes| notes.query.iter_mut().for_each(|query| query.answered = Some(began.elapsed())));
-    };
-    let execution = executor.execute(Arc::clone(&checked), now, tenant, Arc::clone(&record));
-    let mut response = if cacheable {
-        let found = service.cache.answer(&checked, execution).await;
-        answered();
-        let found = found?;
-        app.metrics.cache_lookup(found.name());
-        note(|notes| notes.cache = Some(found.name()));
-        match found {
-            Lookup::Cached(entry, status) => {
-                let versions = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-                cached::respond(&entry, &service.executor.answers().of(tenant), status, versions).await?
-            }
-            Lookup::Uncached(answer) => cached::uncacheable(respond(answer)),
+    }
+    let mut response = match answer? {
+        QueryAnswer::Followed(follower) => {
+            note(|notes| notes.followed = true);
+            return Ok(follow::respond(follower));
         }
-    } else {
-        let encoded = execution.await;
-        answered();
-        cached::bypassed(respond(encoded?))
+        QueryAnswer::Streamed(streamed) => return Ok(cached::bypassed(respond_streamed(streamed))),
+        QueryAnswer::Made(encoded) => cached::bypassed(respond(encoded)),
+        QueryAnswer::Kept(found) => {
+            app.metrics.cache_lookup(found.name());
+            note(|notes| notes.cache = Some(found.name()));
+            match found {
+                Lookup::Cached(entry, status) => {
+                    let versions = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+                    cached::respond(&entry, &service.executor.answers().of(tenant), status, versions).await?
+                }
+                Lookup::Uncached(answer) => cached::uncacheable(respond(answer)),
+            }
+        }
     };
     if shows_cost {
         write_cost(record.cost(), response.headers_mut());
     }
     Ok(response)
-}
-
-/// The parameters that a request sends.
-pub(crate) async fn read_parameters(
-    service: &Service,
-    endpoint: &Endpoint,
-    access: &Access,
-    head: &Parts,
-    body: Body,
-) -> Result<SentParameters, Failure> {
-    read_body(service, endpoint, access, (head, body), |arrived| arrived.read()).await
 }
 
 /// What `read` finds in a request. A large body is read in one of the token's places.
@@ -149,32 +137,6 @@ pub(crate) async fn read_body<T: Send + 'static>(
     } else {
         read(&arrived)
     }
-}
-
-/// The request to an endpoint, after all checks.
-pub(crate) async fn checked_request(
-    service: &Service,
-    endpoint: Arc<Endpoint>,
-    access: Arc<Access>,
-    sent: SentParameters,
-    format: Format,
-    redact: bool,
-) -> Result<QueryRequest, Failure> {
-    let reads = service.endpoints.reads(&endpoint).await?;
-    if takes_time(&endpoint.manifest, &reads, &sent) {
-        let (executor, tenant) = (Arc::clone(&service.executor), access.tenant());
-        let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
-        let check = async move { executor.check_request(endpoint, &reads, &access, sent, format, redact) };
-        service.executor.run_in_place(tenant, limit, check).await
-    } else {
-        service.executor.check_request(endpoint, &reads, &access, sent, format, redact)
-    }
-}
-
-/// Whether a token is told what its queries cost and read: a private one without pinned parameters. How many rows were
-/// looked at tells about rows of others, which a caller with pinned parameters must not learn.
-pub(crate) fn learns_cost(access: &Access) -> bool {
-    access.is_private() && access.pinned.is_empty()
 }
 
 /// Writes what the statements of a request cost into the headers of its answer, if any ran for it.

@@ -2,7 +2,7 @@
 //!
 //! A client may send its body slowly, down to the minimum rate. What has arrived is counted like an answer that is not
 //! read yet: in the memory of the token, of which one token gets half. Bodies of ingest requests have a budget of their
-//! own ([`crate::ingest::BodyMemory`]).
+//! own ([`tidegate_doors::BodyMemory`]).
 
 use std::future::poll_fn;
 use std::pin::Pin;

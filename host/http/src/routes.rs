@@ -14,20 +14,21 @@ use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 
 use crate::app::App;
-use crate::auth::await_key;
 use crate::failure::Refusal;
 use crate::follow::LAST_EVENT_ID;
 use crate::manage::{access, alerts, components, endpoints, issuers, sources, tokens, trial};
-use crate::metrics::page::metrics;
+use crate::metrics_page::metrics;
+use crate::middleware::await_key::await_key;
 use crate::middleware::body_timeout::limit_body_time;
 use crate::middleware::close_unread::announce_close;
 use crate::middleware::compression::{compressed, count_compressed, reserve_compressor, tolerant};
 use crate::middleware::counting::count_answers;
 use crate::middleware::error_status::{QUERY, QUERY_IN_SHORT, choose_status};
 use crate::middleware::request_log::log_request;
+use crate::openapi::OpenApi;
 use crate::openapi::page::openapi;
 use crate::ready::{health, ready};
-use crate::{console, explain, ingest, query};
+use crate::{console, doors, explain, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -56,7 +57,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         // with such a request, so the answer shows nothing that the page did not ask for itself.
         .expose_headers(Any)
         .max_age(Duration::from_secs(86_400));
-    ingest::add_routes(Router::new())
+    doors::add_routes(Router::new())
         .route(QUERY, get(query::query).post(query::query))
         .route(QUERY_IN_SHORT, get(query::query))
         .route("/api/sources", get(sources::list).post(sources::create))
@@ -99,7 +100,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
         .route("/api/issuers/denied", get(issuers::list).post(issuers::deny))
         .route("/api/issuers/denied/{denied}", delete(issuers::allow))
-        .route("/api/openapi", get(openapi))
+        .route("/api/openapi", get(openapi).with_state(OpenApi::new(Arc::clone(&app))))
         .route("/", get(start))
         .route("/console", get(console::page))
         .route("/console/", get(console::page))
@@ -126,11 +127,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 }
 
 /// `GET /`: for clients of Elasticsearch, which have a token, the answer that they expect; for browsers the console.
-async fn start(state: State<Arc<App>>, request: Request) -> Response {
-    if ingest::is_client(request.headers()) {
-        ingest::question(state, request).await
-    } else {
-        console::start(request.headers())
+async fn start(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    match tidegate_doors::start(&*app, &head) {
+        Some(answer) => doors::respond(answer),
+        None => console::start(&head.headers),
     }
 }
 

@@ -20,8 +20,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tidegate_doors::Syslog;
 use tidegate_model::{Code, Failure};
 use tidegate_service::options::ServerOptions;
+use tidegate_service::{AddressLimits, AnonymousConnection};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -29,11 +31,9 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use crate::connection::{
-    ActiveRequest, AddressLimits, AnonymousConnection, ConnectionClock, HeadMemory, Peer, Side, TimedBody, TimedStream,
-    Timeouts, Verdict,
+    ActiveRequest, ConnectionClock, HeadMemory, Peer, Side, TimedBody, TimedStream, Timeouts, Verdict,
 };
 use crate::failure::Refusal;
-use crate::ingest::Syslog;
 use crate::metrics::OpenConnection;
 use crate::startup::{Startup, crowded, leaving, overfull};
 use crate::tls::Tls;

@@ -14,6 +14,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tidegate_doors::shows_token;
 use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
 use tokio::sync::Notify;
@@ -21,7 +22,6 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::failure::Refusal;
-use crate::ingest::shows_token;
 use crate::ready::{Problem, health, not_ready, ready};
 
 /// How long a request waits for the service to open.
@@ -167,7 +167,7 @@ pub(crate) fn crowded(startup: &Arc<Startup>) -> Router {
 async fn known_only(State(startup): State<std::sync::Weak<Startup>>, request: Request) -> Response {
     let open = startup.upgrade().and_then(|startup| startup.open.get().cloned());
     if let Some((app, router)) = open
-        && shows_token(&app.service, request.headers(), request.uri())
+        && shows_token(&*app, request.headers(), request.uri())
     {
         return router.oneshot(request).await.unwrap_or_else(|never| match never {});
     }

@@ -23,7 +23,6 @@ use tidegate_service::{Options, Service};
 use tower::ServiceExt;
 
 use crate::app::App;
-use crate::ingest::shows_token;
 use crate::routes::router;
 
 const PUBLIC: &str = "a-token-for-ingest-of-all-routes";
@@ -262,11 +261,10 @@ async fn a_body_that_breaks_off_is_not_called_too_large() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_seen_wherever_a_door_takes_it() {
     let running = Running::start().await;
-    let service = &running.app.service;
     let shows = |uri: &str, headers: &[(&'static str, String)]| {
         let headers =
             headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::try_from(value).unwrap()));
-        shows_token(service, &HeaderMap::from_iter(headers), &uri.parse().unwrap())
+        tidegate_doors::shows_token(&*running.app, &HeaderMap::from_iter(headers), &uri.parse().unwrap())
     };
     let pair = BASE64_STANDARD.encode(format!("id:{PUBLIC}"));
     for (name, value) in [

@@ -7,7 +7,7 @@ pub use tidegate_tls::TlsError;
 
 use tidegate_model::{Code, Failure};
 use tidegate_service::failures::document;
-use tidegate_service::options::{Options, ServerOptions};
+use tidegate_service::options::ServerOptions;
 use tidegate_tls::{ServerTls, TlsFiles};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -35,21 +35,6 @@ impl Tls {
             return Ok(None);
         };
         Self::of(TlsFiles { certificate, key, authority: None, protocols: &["h2", "http/1.1"], tickets: 2 }).map(Some)
-    }
-
-    /// Loads the files for syslog: its own certificate, or that of the HTTP interface. None if the settings name neither.
-    ///
-    /// # Errors
-    /// Those of [`Self::load`]; certificates of clients that cannot be used.
-    pub(crate) fn load_for_syslog(options: &Options) -> Result<Option<Self>, TlsError> {
-        let (syslog, server) = (&options.syslog, &options.server);
-        let own = syslog.tls_certificate.clone().zip(syslog.tls_key.clone());
-        let Some((certificate, key)) = own.or_else(|| server.tls_certificate.clone().zip(server.tls_key.clone()))
-        else {
-            return Ok(None);
-        };
-        Self::of(TlsFiles { certificate, key, authority: syslog.client_ca.clone(), protocols: &[], tickets: 0 })
-            .map(Some)
     }
 
     fn of(files: TlsFiles) -> Result<Self, TlsError> {

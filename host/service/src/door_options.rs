@@ -1,42 +1,35 @@
 //! The options of the doors: the ways in which events come in.
 
-/// The source for events of requests that name none, per door. An empty name is none: such requests are refused.
+use std::collections::BTreeMap;
+
+/// The options of the doors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DoorOptions {
-    /// `/api/logs`, `/logs`, `/api/events`.
-    pub logs_source: String,
-    /// `/v1/logs`.
-    pub otlp_source: String,
-    /// `/logs/json`.
-    pub json_source: String,
-    /// `/logs/vector`.
-    pub vector_source: String,
-    /// `/logs/logplex`.
-    pub logplex_source: String,
-    /// `/logs/elixir/logger`.
-    pub elixir_source: String,
-    /// `/logs/cloudflare`.
-    pub cloudflare_source: String,
-    /// `/logs/vercel`.
-    pub vercel_source: String,
+    /// The source for events of requests that name none, by door. Requests at a door without one are refused.
+    sources: BTreeMap<&'static str, String>,
     /// The text that Vercel expects in the header `x-vercel-verify` of the answers; empty sends no such header.
     pub vercel_verify: String,
-    /// `/logs/netlify`.
-    pub netlify_source: String,
-    /// `/loki/api/v1/push`.
-    pub loki_source: String,
-    /// `/_bulk`. It also takes events whose index has no source of its name.
-    pub elasticsearch_source: String,
-    /// `/services/collector`.
-    pub splunk_source: String,
-    /// `/api/v2/logs`.
-    pub datadog_source: String,
-    /// `/logs/firehose`.
-    pub firehose_source: String,
-    /// `/v1/datasets/NAME/ingest`. It also takes events of datasets that are no source.
-    pub axiom_source: String,
-    /// `POST /`, of Better Stack's libraries.
-    pub logtail_source: String,
-    /// `/upload`, of systemd-journal-upload.
-    pub journal_source: String,
+}
+
+impl DoorOptions {
+    /// The source for events of requests that name none at a door; empty if there is none.
+    pub fn source(&self, door: &str) -> &str {
+        self.sources.get(door).map_or("", String::as_str)
+    }
+
+    /// The sources that there are, each with its door.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.sources.iter().map(|(door, source)| (*door, source.as_str()))
+    }
+
+    /// Sets it, unless it is no name of a source. Returns whether it is one, or empty.
+    pub(crate) fn set_source(&mut self, door: &'static str, name: &str) -> bool {
+        let good = !name.chars().any(char::is_control);
+        if good && name.is_empty() {
+            self.sources.remove(door);
+        } else if good {
+            self.sources.insert(door, name.to_owned());
+        }
+        good
+    }
 }

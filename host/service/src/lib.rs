@@ -4,9 +4,11 @@
 //! ([`execution`]) and encodes their answers ([`answer`]). The [`workbench`] runs one endpoint over given logs on an
 //! author's machine, with the same code. The crate `tidegate-http` makes a service reachable.
 //!
-//! Modules use each other downwards only; `service` and `workbench` are at the top.
+//! Modules use each other downwards only; `service` and `workbench` are at the top, and above `service` what it does with what comes
+//! in (`ingest`) and with queries ([`queries`]).
 
 pub mod access_report;
+mod address_limits;
 pub mod admission;
 pub mod alerts;
 pub mod answer;
@@ -26,6 +28,7 @@ pub mod failures;
 pub mod follow;
 mod gate;
 mod in_turn;
+mod ingest;
 mod inspection;
 pub mod issuer_options;
 pub mod issuers;
@@ -35,6 +38,7 @@ pub mod options;
 mod outbound;
 mod outcomes;
 mod packs;
+pub mod queries;
 pub mod rate;
 pub mod redact;
 pub mod registration;
@@ -53,7 +57,8 @@ pub mod tokens;
 mod turns;
 pub mod workbench;
 
-pub use blocking::{blocking, to_its_end};
+pub use address_limits::{AddressLimits, AnonymousConnection};
+pub use blocking::{BLOCKING_BYTES, blocking, off_connections, to_its_end};
 pub use clock::Clock;
 pub use component_kinds::{ComponentKind, ComponentKinds};
 pub use compute::Compute;

@@ -30,7 +30,6 @@ use crate::outcomes::ComponentOutcomes;
 use crate::rate::RateLimiter;
 use crate::registration::Registrar;
 use crate::registry::Registry;
-use crate::settings::named_sources;
 use crate::start_error::StartError;
 use crate::tokens::{Access, NewTokens, Tokens, artefact_key, watch};
 use crate::{packs, seed};
@@ -253,7 +252,7 @@ impl Service {
         if listens && syslog.source.is_empty() {
             tracing::warn!("[syslog] source is not set: messages that name no source are refused");
         }
-        let doors = named_sources(doors).map(|(setting, source)| (format!("[doors] {setting}"), source));
+        let doors = doors.sources().map(|(door, source)| (format!("[doors] {door}_source"), source.to_owned()));
         let syslog = listens.then(|| ("[syslog] source".to_owned(), syslog.source.clone()));
         for (setting, source) in doors.chain(syslog.filter(|(_, source)| !source.is_empty())) {
             if self.store.source(&source).is_none() {

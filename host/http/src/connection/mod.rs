@@ -7,7 +7,6 @@
 //! progress. The bodies of requests are watched in [`crate::middleware::body_timeout`], where a response can still be
 //! sent.
 
-mod address;
 mod body;
 mod head_memory;
 mod io;
@@ -19,7 +18,6 @@ use std::time::{Duration, Instant};
 use axum::http::Version;
 use tidegate_service::options::ServerOptions;
 
-pub(crate) use address::{AddressLimits, AnonymousConnection};
 pub(crate) use body::{ActiveRequest, TimedBody};
 pub(crate) use head_memory::HeadMemory;
 pub(crate) use io::{Side, TimedStream};

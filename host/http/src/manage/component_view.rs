@@ -6,7 +6,7 @@ use tidegate_model::Failure;
 use tidegate_service::Service;
 
 use super::components::stored;
-use crate::blocking_body::off_connections;
+use tidegate_service::off_connections;
 
 /// A stored component as the management routes show it. It is read each time: only one that is asked for.
 ///

@@ -17,9 +17,9 @@ use super::precondition::{Precondition, tag_of_version};
 use super::saving::{Saving, saved_and_widened};
 use super::{ManageResult, answer_room, created, found, memory_of, private, tagged};
 use crate::app::App;
-use crate::blocking_body::off_connections;
 use crate::failure::Refusal;
 use crate::request_body::RequestBody;
+use tidegate_service::off_connections;
 
 /// Reports an error in a saved query as a refusal of the field `query`.
 pub(super) fn on_save(mut failure: Failure) -> Failure {

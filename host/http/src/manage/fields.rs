@@ -8,8 +8,8 @@ use tidegate_service::Service;
 use tidegate_service::tokens::Access;
 
 use super::{MAX_BODY, answer_room, memory_of};
-use crate::blocking_body::off_connections;
 use crate::request_body::RequestBody;
+use tidegate_service::off_connections;
 
 /// The most unknown fields that are reported by name.
 const MOST_TOLD: usize = 50;

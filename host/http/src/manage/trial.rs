@@ -7,6 +7,7 @@ use axum::response::Response;
 use serde_json::{Map, Value};
 use tidegate_service::SaveRequest;
 use tidegate_service::execution::{RunRecord, SentParameters, redaction};
+use tidegate_service::queries::learns_cost;
 use tidegate_service::rate::RequestClass;
 
 use super::components::on_save;
@@ -18,7 +19,7 @@ use crate::app::App;
 use crate::cached::bypassed;
 use crate::failure::Refusal;
 use crate::notes::note;
-use crate::query::{checked_request, learns_cost, write_cost};
+use crate::query::write_cost;
 use crate::response::respond;
 
 /// The error text for the field `arguments`: what it must be.
@@ -52,7 +53,7 @@ pub(crate) async fn run(
     let format = take_format(&mut sent.values, &endpoint.manifest, &headers)?;
     let redact = redaction(&endpoint, &access, None)?;
     let (tenant, shows_cost) = (access.tenant(), learns_cost(&access));
-    let checked = Arc::new(checked_request(service, endpoint, access, sent, format, redact).await?);
+    let checked = Arc::new(service.executor.checked(tenant, endpoint, access, sent, format, redact).await?);
     let record = Arc::<RunRecord>::default();
     let answer = Arc::clone(&service.executor).execute(checked, now, tenant, Arc::clone(&record)).await?;
     let mut response = bypassed(respond(answer));

@@ -13,7 +13,7 @@ use tidegate_service::Service;
 type Labels = Vec<(&'static str, String)>;
 
 /// The metrics of workers; empty on a server that has none. `named` gives each by its address.
-pub(super) fn measured(service: &Service, named: bool) -> Registry {
+pub(crate) fn measured(service: &Service, named: bool) -> Registry {
     let mut registry = Registry::default();
     let Some(workers) = &service.workers else { return registry };
     let (tasks, by_worker): (Family<Labels, Counter>, Family<Labels, Gauge>) = Default::default();

@@ -5,14 +5,13 @@
 //! addresses of workers are told to private tokens only.
 
 mod alerts;
-mod cluster;
+pub(crate) mod cluster;
 mod doors;
 mod durations;
 mod figures;
 mod follow;
 mod issuers;
 mod objects;
-pub(crate) mod page;
 mod process;
 mod room;
 mod store;
@@ -28,6 +27,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use tidegate_doors::BodyMemory;
 use tidegate_model::{Code, number, size};
 use tidegate_runtime::Class;
 use tidegate_service::Service;
@@ -41,9 +41,7 @@ use self::figures::Figures;
 use self::issuers::IssuerMetrics;
 use self::process::ProcessMetrics;
 use self::room::RoomMetrics;
-pub(crate) use self::syslog::OpenSyslog;
 use self::syslog::SyslogMetrics;
-use crate::ingest::BodyMemory;
 
 /// Upper bounds of the latency histogram, in seconds.
 const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
@@ -90,7 +88,7 @@ pub(crate) struct RequestOutcome<'a> {
 /// All metrics. Those that the service counts are read when the page is requested.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    registry: Registry,
+    pub(crate) registry: Registry,
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
     failures: Family<FailureLabels, Counter>,
@@ -320,7 +318,7 @@ impl Metrics {
     }
 
     /// Reads the values that other components hold.
-    fn measure(&self, service: &Service, bodies: &BodyMemory, is_ready: bool) {
+    pub(crate) fn measure(&self, service: &Service, bodies: &BodyMemory, is_ready: bool) {
         let set = |gauge: &Gauge, n: usize| {
             gauge.set(i64::try_from(n).unwrap_or(i64::MAX));
         };

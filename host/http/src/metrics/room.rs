@@ -5,7 +5,7 @@ use prometheus_client::registry::Registry;
 use tidegate_model::number;
 use tidegate_service::Service;
 
-use crate::ingest::BodyMemory;
+use tidegate_doors::BodyMemory;
 
 /// What is held, and the most that may be held, in bytes.
 #[derive(Debug, Default)]

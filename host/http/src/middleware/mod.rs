@@ -1,5 +1,6 @@
 //! The middleware: what all routes share around their handlers.
 
+pub(crate) mod await_key;
 pub(crate) mod body_timeout;
 pub(crate) mod close_unread;
 pub(crate) mod compression;

@@ -18,13 +18,14 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tidegate_model::Code;
 use tidegate_runtime::Class;
+use tidegate_service::AnonymousConnection;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use super::error_status::TrueStatus;
 use crate::app::App;
 use crate::call_statistics::Call;
-use crate::connection::{AnonymousConnection, Peer};
+use crate::connection::Peer;
 use crate::metrics::RequestOutcome;
 use crate::notes::{NOTES, RequestNotes};
 use crate::rate_headers;

@@ -13,7 +13,7 @@ use tidegate_store::EndpointEntry;
 use tokio::time::timeout;
 
 use super::columns::{AnswerSchema, CachedSchema, row_schema};
-use crate::app::App;
+use super::state::OpenApi;
 
 /// How long one request may plan queries. Endpoints that are not planned by then are described without columns.
 const PLANNING: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct Described {
 /// # Errors
 /// No place of the tenant is free in time; the time of a request; while the server shuts down.
 pub(super) async fn answers(
-    app: &Arc<App>,
+    app: &Arc<OpenApi>,
     tenant: Tenant,
     entries: Vec<Arc<EndpointEntry>>,
 ) -> Result<Vec<Described>, Failure> {
@@ -67,7 +67,7 @@ pub(super) async fn answers(
     app.service.executor.run_in_place(tenant, limit, describing).await
 }
 
-fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> AnswerSchema {
+fn answer(app: &OpenApi, endpoint: &Endpoint, may_plan: bool) -> AnswerSchema {
     let is_generated = match app.row_schemas.known(endpoint.id, endpoint.version) {
         Some((answer, is_fresh)) if is_fresh || !may_plan => return answer,
         None if !may_plan => return AnswerSchema::Any,

@@ -3,7 +3,7 @@
 //! Most of the document depends on what is saved (endpoints, their parameters, the columns of their queries), which no
 //! macro over Rust types can see. So all of it is written as JSON:
 //!
-//! - `page`: the route;
+//! - `page`: the route; `state`: what it keeps;
 //! - `document`: the whole document; `fixed_document`: that of callers without a token;
 //! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes`,
 //!   `access_routes`, `issuer_routes` and `operation_routes`: all of them, by subject;
@@ -37,8 +37,8 @@ mod request_routes;
 mod route;
 mod schemas;
 mod source_routes;
+mod state;
 mod token_routes;
 mod worker_schemas;
 
-pub(crate) use columns::RowSchemas;
-pub(crate) use fixed_document::FixedDocument;
+pub(crate) use state::OpenApi;

@@ -13,12 +13,12 @@ use tidegate_service::tokens::Access;
 
 use super::answers::answers;
 use super::document::document;
-use crate::app::App;
+use super::state::OpenApi;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
 
 /// `GET /api/openapi`.
-pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
+pub(crate) async fn openapi(State(app): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let errors = app.service.options.server.errors;
     let mut response = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
         let access = authenticate(&app.service, &headers)?;

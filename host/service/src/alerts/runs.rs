@@ -18,7 +18,7 @@ use super::schedule::next_run;
 use super::state::{Alerts, definition, unwritable};
 use crate::answer::Format;
 use crate::blocking::blocking;
-use crate::execution::{RunRecord, SentParameters, limits_of, redaction, takes_time};
+use crate::execution::{RunRecord, SentParameters, redaction};
 use crate::tenant::Tenant;
 use crate::tokens::Access;
 
@@ -128,21 +128,14 @@ impl Alerts {
 
     /// Asks the endpoint with the parameters of the alert, and evaluates its condition.
     pub(super) async fn ask(&self, id: Uuid, alert: &Alert, now: i64) -> Result<Asked, Failure> {
-        let access = Access::to_endpoint(id, "an alert", alert.tenant.clone());
+        let access = Arc::new(Access::to_endpoint(id, "an alert", alert.tenant.clone()));
         let endpoint = self.endpoints.find(&access, &id.to_string()).await?;
         let name = endpoint.manifest.name.to_string();
-        let reads = self.endpoints.reads(&endpoint).await?;
         let redact = redaction(&endpoint, &access, None)?;
         let values = alert.parameters.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
         let sent = SentParameters { values, ..SentParameters::default() };
-        let executor = Arc::clone(&self.executor);
-        let is_slow = takes_time(&endpoint.manifest, &reads, &sent);
-        let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
-        let check = move || executor.check_request(endpoint, &reads, &access, sent, Format::NdJson, redact);
-        let mut request = match is_slow {
-            true => self.executor.run_in_place(Tenant::Alerts, limit, async move { check() }).await?,
-            false => check()?,
-        };
+        let checked = self.executor.checked(Tenant::Alerts, endpoint, access, sent, Format::NdJson, redact);
+        let mut request = checked.await?;
         request.tenant = Tenant::Alerts;
         request.limits.answer_bytes = request.limits.answer_bytes.min(MOST_ANSWER);
         let running =

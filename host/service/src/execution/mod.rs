@@ -41,7 +41,7 @@ pub(crate) use statements::{Language, RequestStatements};
 
 pub use explanation::{Explanation, code_is_not_explained};
 pub use parameters::{AdhocQuery, ParameterCollector, SentParameters};
-pub use request::{QueryRequest, UsedParameters, limits_of, redaction, takes_time};
+pub use request::{QueryRequest, UsedParameters, limits_of, redaction};
 
 /// How a component ran.
 #[derive(Debug, Default)]

@@ -66,6 +66,27 @@ impl QueryRequest {
 }
 
 impl Executor {
+    /// As [`Self::check_request`], with the endpoints that this one reads. What takes long is done in one of the tenant's places.
+    ///
+    /// # Errors
+    /// Those of [`Self::check_request`]; what it reads cannot be read; no place is free in time.
+    pub async fn checked(
+        self: &Arc<Self>,
+        tenant: Tenant,
+        endpoint: Arc<Endpoint>,
+        access: Arc<Access>,
+        sent: SentParameters,
+        format: Format,
+        redact: bool,
+    ) -> Result<QueryRequest, Failure> {
+        let reads = self.endpoints.reads(&endpoint).await?;
+        let is_slow = takes_time(&endpoint.manifest, &reads, &sent);
+        let limit = limits_of(&self.limits, &endpoint, &access).wall_clock;
+        let own = Arc::clone(self);
+        let check = move || own.check_request(endpoint, &reads, &access, sent, format, redact);
+        if is_slow { self.run_in_place(tenant, limit, async move { check() }).await } else { check() }
+    }
+
     /// The request of a caller with these parameters, after all checks.
     ///
     /// A parameter that the token pins has the token's value: the caller cannot choose another. An endpoint need not have a
@@ -166,7 +187,7 @@ pub fn limits_of(server: &Limits, endpoint: &Endpoint, access: &Access) -> Limit
 
 /// Whether checking the parameters may take long. A short text can be a regular expression that takes a tenth of a
 /// second to compile. Plain words, which nearly all values are, cannot.
-pub fn takes_time(manifest: &Manifest, reads: &[Arc<Endpoint>], sent: &SentParameters) -> bool {
+fn takes_time(manifest: &Manifest, reads: &[Arc<Endpoint>], sent: &SentParameters) -> bool {
     let is_plain = |text: &str| {
         text.len() <= MOST_PLAIN && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:/ ".contains(&b))
     };

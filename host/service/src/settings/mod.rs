@@ -30,7 +30,6 @@ pub use arrays::TableArray;
 use cluster::CLUSTER;
 use compaction::COMPACTION;
 use doors::DOORS;
-pub(crate) use doors::named_sources;
 use follow::FOLLOW;
 use ingest::{INGEST, STORE};
 use issuers::ISSUERS;
