@@ -10,10 +10,11 @@ use tidegate_service::rate::RequestClass;
 use tidegate_service::{Identity, Service};
 
 use crate::call_statistics::CallStatistics;
+use crate::fixed_document::FixedDocument;
 use crate::ingest::BodyMemory;
 use crate::metrics::Metrics;
 use crate::notes::note;
-use crate::openapi::{FixedDocument, RowSchemas};
+use crate::row_schemas::RowSchemas;
 use crate::slow_queries::SlowQueries;
 
 /// The memory for answers to callers without a token, in bytes; half of it for answers to all of them, as for one token.

@@ -17,6 +17,7 @@ mod connection;
 mod console;
 mod explain;
 mod failure;
+mod fixed_document;
 mod follow;
 mod holding_body;
 mod ingest;
@@ -33,7 +34,9 @@ mod ready;
 mod request_body;
 mod response;
 mod routes;
+mod row_schemas;
 mod serve;
+mod shown;
 mod slow_queries;
 mod startup;
 #[cfg(test)]

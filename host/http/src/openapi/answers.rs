@@ -12,8 +12,9 @@ use tidegate_service::{ColumnPlanner, Tenant};
 use tidegate_store::EndpointEntry;
 use tokio::time::timeout;
 
-use super::columns::{AnswerSchema, CachedSchema, row_schema};
+use super::columns::row_schema;
 use crate::app::App;
+use crate::row_schemas::{AnswerSchema, CachedSchema};
 
 /// How long one request may plan queries. Endpoints that are not planned by then are described without columns.
 const PLANNING: Duration = Duration::from_secs(2);

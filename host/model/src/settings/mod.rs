@@ -5,6 +5,7 @@
 //! with the nearest known one: a limit with a typing error in its name would not limit anything.
 
 mod limits;
+mod macros;
 mod unit;
 
 use std::time::Duration;

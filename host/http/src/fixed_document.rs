@@ -35,7 +35,7 @@ impl Forms {
 
 impl FixedDocument {
     /// The response, in the best form that the client accepts. `make` writes the document, the first time.
-    pub(super) fn response(&self, headers: &HeaderMap, make: impl FnOnce() -> String) -> Response {
+    pub(crate) fn response(&self, headers: &HeaderMap, make: impl FnOnce() -> String) -> Response {
         let Forms { plain, gzip } = self.0.get_or_init(|| Forms::of(make()));
         let gzip = gzip.as_ref().filter(|_| accepts_coding(headers, "gzip"));
         let body = gzip.unwrap_or(plain).clone();
