@@ -154,7 +154,7 @@ pub(super) async fn draft_of(
     let before = old.and_then(|old| old.manifest.as_ref());
     let is_same = before == Some(&manifest);
     let same_query = before.is_some_and(|before| before.query == manifest.query);
-    if !same_query {
+    if old.is_some() && !same_query {
         forget_inferred(&mut manifest);
     }
     let component = match old {

@@ -294,6 +294,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_shown_may_be_sent_back_and_nothing_else() {
+        #[expect(dead_code, reason = "only its schema is used")]
+        #[derive(JsonSchema)]
+        struct Shown {
+            id: u64,
+            name: String,
+        }
+        let Value::Object(object) = json!({"id": 1, "name": "a", "other": 2}) else { return };
+        let mut fields = Fields::of(object);
+        fields.ignore_shown::<Shown>();
+        assert_eq!(fields.take::<String>("name", "a text").as_deref(), Some("a"));
+        assert_eq!(fields.done().unwrap_err().message, "there is no field other; there are name");
+    }
+
+    #[test]
+    fn something_new_needs_what_a_change_may_leave_out() {
+        definition! {
+            struct Changed and New needs ["a"] {
+                a: Option<u64>,
+                #[schemars(skip_serializing)]
+                b: bool,
+            }
+        }
+        let of = |settings: SchemaSettings, new: bool| {
+            let mut generator = settings.into_generator();
+            if new { New::json_schema(&mut generator) } else { Changed::json_schema(&mut generator) }
+        };
+        let (sent, shown) = (SchemaSettings::draft2020_12(), SchemaSettings::draft2020_12().for_serialize());
+        let (changed, new, shown) = (of(sent.clone(), false), of(sent, true), of(shown, false));
+        assert_eq!((changed.get("required"), new.get("required")), (None, Some(&json!(["a"]))));
+        assert_eq!(changed.get("additionalProperties"), Some(&json!(false)));
+        assert_eq!(changed.pointer("/properties/b/type"), Some(&json!("boolean")));
+        assert_eq!(shown.pointer("/properties/b"), None);
+    }
+
+    #[test]
     fn null_is_told_from_absence() {
         definition! {
             struct Counts {
