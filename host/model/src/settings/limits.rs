@@ -2,7 +2,6 @@
 
 use super::{GIB, HOUR, KIB, MIB, Setting, SettingError, Unit, number};
 use crate::Limits;
-use crate::{bytes, count, plain, small, time};
 
 /// Every limit that can be set, in the order in which they are listed.
 pub const LIMITS: &[Setting<Limits>] = &[
