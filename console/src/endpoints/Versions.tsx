@@ -16,7 +16,7 @@ type Against = "before" | "current";
 /** What of a version is compared, as a text. */
 function written(version: Version | undefined): string {
   if (!version) return "";
-  const { query, id: _id, version: _version, author: _author, inserted_at: _at, updated_at: _updated, digest, kind, warnings: _warnings, ...settings } = version;
+  const { query, id: _id, version: _version, author: _author, inserted_at: _at, digest, kind, ...settings } = version;
   const lines = Object.entries(settings).map(([name, value]) => `${name}: ${JSON.stringify(value, null, name === "parameters" ? 2 : 0)}`);
   return `${query ?? ""}\n\n${lines.join("\n")}${kind === "wasm" ? `\ncomponent: ${digest}` : ""}`;
 }

@@ -4,28 +4,31 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
-use serde::ser::SerializeMap;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::stay::Stay;
 
 /// What was cut, and what was not and why. As JSON: `remote` (the scans that go to workers) and `local` (why others do
 /// not).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "StatementWorkers")]
 pub struct CutReport {
     /// The scans whose segments workers read. The statement stays whole if there are none.
     #[serde(rename = "remote")]
     pub leaves: Vec<LeafReport>,
     /// Why other scans are read by the coordinator; not of rows in memory, which always are.
     #[serde(rename = "local")]
+    #[schemars(with = "Vec<StayForm>")]
     pub stays: Vec<Stay>,
-    /// Scans that were left out of this report.
+    /// Scans that are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
 
 /// One scan of a source that goes to workers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct LeafReport {
     /// The source.
     pub source: String,
@@ -33,15 +36,16 @@ pub struct LeafReport {
     pub operators: Vec<String>,
     /// One for each worker that has some of the segments.
     pub tasks: Vec<TaskReport>,
-    /// Tasks that were left out of this report: those that took least.
+    /// Tasks that are not listed: those that took least.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
 
 /// What a worker does of a scan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "WorkerTask")]
 pub struct TaskReport {
-    /// The name of the worker.
+    /// The worker that it was planned for.
     pub worker: String,
     /// How many segments it reads.
     pub segments: usize,
@@ -53,16 +57,19 @@ pub struct TaskReport {
     pub rows: u64,
     /// The length of the plan that is sent.
     pub plan_bytes: usize,
-    /// What it did; `None` if it was not started.
+    /// What it did; absent if it was not started.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RunReport")]
     pub ran: Option<RunReport>,
 }
 
 /// What a task did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct RunReport {
-    /// From its start until its last row, or until nobody read it any more. As JSON in milliseconds.
+    /// From its start until its last row, or until nobody read it any more.
     #[serde(rename = "milliseconds", serialize_with = "milliseconds")]
+    #[schemars(with = "f64", range(min = 0))]
     pub taken: Duration,
     /// Rows that it sent.
     pub rows_sent: u64,
@@ -72,18 +79,20 @@ pub struct RunReport {
     pub bytes_read: u64,
     /// The most bytes that the statement held on the worker.
     pub memory: u64,
-    /// Where it ran, one after the other, if its worker failed or may have.
+    /// Where it ran, one after the other; more than one where a worker failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptReport>,
 }
 
 /// An attempt to run a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct AttemptReport {
-    /// The worker; `None` is the coordinator.
+    /// The worker; null is the server itself.
     pub worker: Option<String>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub failure: Option<String>,
 }
 
@@ -123,12 +132,18 @@ impl CutReport {
     }
 }
 
+/// How a reason is written.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct StayForm {
+    /// A word for programs.
+    reason: &'static str,
+    message: String,
+}
+
 impl Serialize for Stay {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("reason", self.name())?;
-        map.serialize_entry("message", &self.to_string())?;
-        map.end()
+        StayForm { reason: self.name(), message: self.to_string() }.serialize(serializer)
     }
 }
 

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use wasmparser::{KnownCustom, Parser, Payload};
 
 /// A tool that took part in making a component.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Tool {
     /// Its name, such as `rustc` or `wit-component`.
     pub name: String,

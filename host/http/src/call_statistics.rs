@@ -7,8 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use uuid::Uuid;
+
+use crate::shown::Id;
 
 /// How long one slot counts.
 const SLOT: Duration = Duration::from_secs(300);
@@ -38,41 +41,75 @@ pub(crate) struct CallStatistics {
     endpoints: Mutex<HashMap<Uuid, VecDeque<Slot>>>,
 }
 
+/// How an endpoint was called.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EndpointStatistics {
+    id: Id,
+    name: String,
+    #[serde(flatten)]
+    counts: Counts,
+    /// Null without a call.
+    #[schemars(range(min = 0))]
+    p50_milliseconds: Option<f64>,
+    /// Null without a call.
+    #[schemars(range(min = 0))]
+    p95_milliseconds: Option<f64>,
+}
+
+/// How many calls there were, by what came of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+struct Counts {
+    calls: u32,
+    /// Those with a status from 400 to 499.
+    refused: u32,
+    /// Those with a status of 500 and above.
+    failed: u32,
+    /// Calls that could be answered from the cache.
+    cache_lookups: u32,
+    /// Those that were.
+    cache_hits: u32,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        let Self { calls, refused, failed, cache_lookups, cache_hits } = other;
+        self.calls = self.calls.saturating_add(calls);
+        self.refused = self.refused.saturating_add(refused);
+        self.failed = self.failed.saturating_add(failed);
+        self.cache_lookups = self.cache_lookups.saturating_add(cache_lookups);
+        self.cache_hits = self.cache_hits.saturating_add(cache_hits);
+    }
+}
+
 /// The calls of five minutes.
 #[derive(Debug, Clone)]
 struct Slot {
     /// Its number since the start.
     number: u64,
-    calls: u32,
-    refused: u32,
-    failed: u32,
-    lookups: u32,
-    hits: u32,
+    counts: Counts,
     steps: [u32; STEPS],
 }
 
 impl Slot {
     fn new(number: u64) -> Self {
-        Self { number, calls: 0, refused: 0, failed: 0, lookups: 0, hits: 0, steps: [0; STEPS] }
+        Self { number, counts: Counts::default(), steps: [0; STEPS] }
     }
 
     fn add(&mut self, call: Call) {
-        self.calls = self.calls.saturating_add(1);
-        self.refused = self.refused.saturating_add(u32::from((400..500).contains(&call.status)));
-        self.failed = self.failed.saturating_add(u32::from(call.status >= 500));
-        self.lookups = self.lookups.saturating_add(u32::from(call.cache.is_some()));
-        self.hits = self.hits.saturating_add(u32::from(matches!(call.cache, Some("hit" | "stale"))));
+        self.counts.add(Counts {
+            calls: 1,
+            refused: u32::from((400..500).contains(&call.status)),
+            failed: u32::from(call.status >= 500),
+            cache_lookups: u32::from(call.cache.is_some()),
+            cache_hits: u32::from(matches!(call.cache, Some("hit" | "stale"))),
+        });
         if let Some(step) = self.steps.get_mut(step_of(call.taken)) {
             *step = step.saturating_add(1);
         }
     }
 
     fn merge(&mut self, other: &Self) {
-        self.calls = self.calls.saturating_add(other.calls);
-        self.refused = self.refused.saturating_add(other.refused);
-        self.failed = self.failed.saturating_add(other.failed);
-        self.lookups = self.lookups.saturating_add(other.lookups);
-        self.hits = self.hits.saturating_add(other.hits);
+        self.counts.add(other.counts);
         for (own, other) in self.steps.iter_mut().zip(other.steps) {
             *own = own.saturating_add(other);
         }
@@ -80,7 +117,7 @@ impl Slot {
 
     /// The time in milliseconds within which this share of the calls was answered, to the end of its step.
     fn quantile(&self, share: f64) -> Option<f64> {
-        let wanted = (f64::from(self.calls) * share).ceil();
+        let wanted = (f64::from(self.counts.calls) * share).ceil();
         let mut bound = FIRST;
         let mut so_far = 0.0;
         for step in self.steps {
@@ -140,12 +177,12 @@ impl CallStatistics {
         }
     }
 
-    /// The calls of the last hour of these endpoints, as JSON. The others are forgotten: they are deleted.
-    pub(crate) fn of(&self, endpoints: &[(Uuid, String)]) -> Vec<Value> {
+    /// The calls of the last hour of these endpoints, as they are shown. The others are forgotten: they are deleted.
+    pub(crate) fn of(&self, endpoints: &[(Uuid, String)]) -> Vec<EndpointStatistics> {
         self.of_slot(self.slot(), endpoints)
     }
 
-    fn of_slot(&self, number: u64, endpoints: &[(Uuid, String)]) -> Vec<Value> {
+    fn of_slot(&self, number: u64, endpoints: &[(Uuid, String)]) -> Vec<EndpointStatistics> {
         let mut all = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|id, slots| {
             slots.retain(|slot| slot.number + SLOTS > number);
@@ -154,17 +191,13 @@ impl CallStatistics {
         let described = endpoints.iter().map(|(id, name)| {
             let mut sum = Slot::new(number);
             all.get(id).into_iter().flatten().for_each(|slot| sum.merge(slot));
-            json!({
-                "id": id.to_string(),
-                "name": name,
-                "calls": sum.calls,
-                "refused": sum.refused,
-                "failed": sum.failed,
-                "cache_lookups": sum.lookups,
-                "cache_hits": sum.hits,
-                "p50_milliseconds": sum.quantile(0.5),
-                "p95_milliseconds": sum.quantile(0.95),
-            })
+            EndpointStatistics {
+                id: Id(*id),
+                name: name.clone(),
+                counts: sum.counts,
+                p50_milliseconds: sum.quantile(0.5),
+                p95_milliseconds: sum.quantile(0.95),
+            }
         });
         described.collect()
     }
@@ -188,20 +221,16 @@ mod tests {
         all.add_in(3, call(id, 503, 5, Some("hit")));
         all.add_in(3, call(other, 200, 70_000, None));
         let names = [(id, "a".to_owned()), (other, "b".to_owned())];
-        let shown = |number, names| Value::from(all.of_slot(number, names));
-        let found = shown(3, &names);
-        assert_eq!(found.pointer("/0/calls"), Some(&json!(101)));
-        assert_eq!(found.pointer("/0/refused"), Some(&json!(3)));
-        assert_eq!(found.pointer("/0/failed"), Some(&json!(1)));
-        assert_eq!(found.pointer("/0/cache_lookups"), Some(&json!(101)));
-        assert_eq!(found.pointer("/0/cache_hits"), Some(&json!(1)));
-        let time = |at: &str| found.pointer(at).and_then(Value::as_f64).unwrap_or_default();
-        assert!((10.0..14.0).contains(&time("/0/p50_milliseconds")), "{found}");
-        assert!((1_000.0..1_400.0).contains(&time("/0/p95_milliseconds")), "{found}");
-        assert!(time("/1/p95_milliseconds") > 30_000.0, "{found}");
+        let [first, second] = &all.of_slot(3, &names)[..] else { unreachable!("there are two") };
+        let counts = Counts { calls: 101, refused: 3, failed: 1, cache_lookups: 101, cache_hits: 1 };
+        assert_eq!(first.counts, counts);
+        let time = |milliseconds: Option<f64>| milliseconds.unwrap_or_default();
+        assert!((10.0..14.0).contains(&time(first.p50_milliseconds)), "{first:?}");
+        assert!((1_000.0..1_400.0).contains(&time(first.p95_milliseconds)), "{first:?}");
+        assert!(time(second.p95_milliseconds) > 30_000.0, "{second:?}");
         // An hour after the first ones, only the later one counts; after one more, none.
-        assert_eq!(shown(12, &names).pointer("/0/calls"), Some(&json!(1)));
-        assert_eq!(shown(15, &names).pointer("/0/p95_milliseconds"), Some(&Value::Null));
+        assert_eq!(all.of_slot(12, &names).first().map(|one| one.counts.calls), Some(1));
+        assert_eq!(all.of_slot(15, &names).first().map(|one| one.p95_milliseconds), Some(None));
         assert!(all.endpoints.lock().is_ok_and(|all| all.is_empty()), "nothing is held for them");
     }
 

@@ -1,18 +1,20 @@
 //! `POST /api/endpoints/{endpoint}/explain`: what a query would read, without running it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure};
-use tidegate_service::ComponentKind;
 use tidegate_service::answer::Format;
 use tidegate_service::execution::{Explanation, code_is_not_explained};
 use tidegate_service::queries::learns_cost;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::NewToken;
+use tidegate_service::{ComponentKind, CutReport};
 use tidegate_store::{ScanOutline, ScanPlace, SegmentTotals, TableOutline};
 
 use crate::accept::take_format;
@@ -33,7 +35,7 @@ pub(crate) async fn explain(
     State(app): State<Arc<App>>,
     Path(id_or_name): Path<String>,
     request: Request,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<ExplanationView>, Refusal> {
     let service = &app.service;
     let now = service.clock.now();
     let (head, body) = request.into_parts();
@@ -64,11 +66,7 @@ pub(crate) async fn explain(
     let redact = endpoint.manifest.settings.redact_pii;
     let checked = service.executor.checked(access.tenant(), endpoint, access, sent, Format::Json, redact).await?;
     let explanation = Arc::clone(&service.executor).explain(Arc::new(checked), now).await?;
-    let mut shown = shown(&explanation);
-    if let (Some(pinned), Some(fields)) = (pinned, shown.as_object_mut()) {
-        fields.insert("as".to_owned(), json!(pinned));
-    }
-    Ok(Json(shown))
+    Ok(Json(shown(&explanation, pinned)))
 }
 
 /// The tenant as which a query is explained: what a token of it pins.
@@ -87,67 +85,145 @@ fn pinned(tenant: Map<String, Value>, now: i64) -> Result<BTreeMap<String, Strin
     Ok(token.pinned)
 }
 
-fn shown(explanation: &Explanation) -> Value {
+/// What a query would read.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Explanation")]
+pub(crate) struct ExplanationView {
+    /// Granted tables that it reads; empty for a text over the sources.
+    tables: Vec<TableView>,
+    /// The sources that it reads, with all that they have.
+    sources: Vec<SourceView>,
+    /// What is left to read. Of a source of which nothing is left there is none.
+    scans: Vec<ScanView>,
+    /// Scans that are not listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    left_out: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CutReport")]
+    workers: Option<Value>,
+    /// The tenant as which it is explained; absent for all rows.
+    #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pinned: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct TableView {
+    name: String,
+    columns: BTreeSet<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct SourceView {
+    #[serde(flatten)]
+    totals: Totals,
+    name: String,
+    /// Rows that are in no segment yet.
+    memory_rows: usize,
+    /// With `as`: the condition on its rows, such as `project = 'abc'`, or ALL (shared).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    of_tenant: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Totals {
+    /// Segments that are left, or all of a source.
+    segments: usize,
+    /// Runs of them: the rows of one project in a segment are one.
+    runs: usize,
+    /// The rows of these runs.
+    rows: u64,
+    /// Of these runs, about: as they are stored, with all columns.
+    bytes: u64,
+}
+
+/// What a scan reads.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "place", rename_all = "lowercase")]
+enum PlaceView {
+    Segments(Totals),
+    Memory {
+        /// The rows of batches in memory.
+        rows: usize,
+    },
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ScanView {
+    source: String,
+    #[serde(flatten)]
+    place: PlaceView,
+    conditions: Vec<String>,
+    /// Whether a join or a limit tells it more conditions while it runs.
+    learns_conditions: bool,
+    /// Whether it gives the newest rows first.
+    in_order: bool,
+    /// The most rows of a partition.
+    limit: Option<usize>,
+    /// In how many parts it is read at once.
+    partitions: usize,
+    /// What excludes more when a segment is opened.
+    #[schemars(with = "Vec<Index>")]
+    indexes: Vec<&'static str>,
+}
+
+/// An index of a segment.
+#[derive(JsonSchema)]
+#[schemars(inline, rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Index {
+    Ids,
+    Texts,
+}
+
+fn shown(explanation: &Explanation, pinned: Option<BTreeMap<String, String>>) -> ExplanationView {
     let Explanation { tables, sources, rows, scans, workers } = explanation;
-    let table = |(name, columns): (&String, &_)| json!({"name": name, "columns": columns});
+    let table =
+        |(name, columns): (&String, &BTreeSet<String>)| TableView { name: name.clone(), columns: columns.clone() };
     let left_out = scans.len().saturating_sub(MOST_SCANS);
-    let mut shown = json!({
-        "tables": tables.iter().map(table).collect::<Vec<_>>(),
-        "sources": sources.iter().map(|own| source(own, rows)).collect::<Vec<_>>(),
-        "scans": scans.iter().take(MOST_SCANS).map(scan).collect::<Vec<_>>(),
-    });
-    if let Some(fields) = shown.as_object_mut() {
-        if left_out > 0 {
-            fields.insert("left_out".to_owned(), left_out.into());
-        }
-        if let Some(report) = workers {
-            fields.insert("workers".to_owned(), serde_json::from_str(report).unwrap_or_default());
-        }
+    ExplanationView {
+        tables: tables.iter().map(table).collect(),
+        sources: sources.iter().map(|own| source(own, rows)).collect(),
+        scans: scans.iter().take(MOST_SCANS).map(scan).collect(),
+        left_out: (left_out > 0).then_some(left_out),
+        workers: workers.as_ref().map(|report| serde_json::from_str(report).unwrap_or_default()),
+        pinned,
     }
-    shown
 }
 
-fn totals(SegmentTotals { segments, runs, rows, bytes }: SegmentTotals) -> Map<String, Value> {
-    let all = [("segments", segments as u64), ("runs", runs as u64), ("rows", rows), ("bytes", bytes)];
-    all.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+impl From<SegmentTotals> for Totals {
+    fn from(SegmentTotals { segments, runs, rows, bytes }: SegmentTotals) -> Self {
+        Self { segments, runs, rows, bytes }
+    }
 }
 
-fn source(
-    TableOutline { source, segments, memory_rows }: &TableOutline,
-    conditions: &BTreeMap<String, String>,
-) -> Value {
-    let mut fields = totals(*segments);
-    fields.insert("name".to_owned(), source.as_ref().into());
-    fields.insert("memory_rows".to_owned(), (*memory_rows).into());
-    if let Some(condition) = conditions.get(source.as_ref()) {
-        fields.insert("of_tenant".to_owned(), condition.as_str().into());
-    }
-    fields.into()
+fn source(outline: &TableOutline, conditions: &BTreeMap<String, String>) -> SourceView {
+    let TableOutline { source, segments, memory_rows } = outline;
+    let of_tenant = conditions.get(source.as_ref()).cloned();
+    SourceView { totals: (*segments).into(), name: source.to_string(), memory_rows: *memory_rows, of_tenant }
 }
 
-fn scan(scan: &ScanOutline) -> Value {
-    let ScanOutline { source, place, conditions, learns_conditions, in_order, limit, partitions, by_ids, by_texts } =
-        scan;
-    let (name, mut fields) = match *place {
-        ScanPlace::Segments(left) => ("segments", totals(left)),
-        ScanPlace::Memory { rows } => ("memory", Map::from_iter([("rows".to_owned(), rows.into())])),
-    };
-    let indexes: Vec<&str> =
-        [("ids", by_ids), ("texts", by_texts)].into_iter().filter(|(_, is)| **is).map(|(name, _)| name).collect();
-    let more = json!({
-        "source": source.as_ref(),
-        "place": name,
-        "conditions": conditions.iter().map(|text| shortened(text)).collect::<Vec<_>>(),
-        "learns_conditions": learns_conditions,
-        "in_order": in_order,
-        "limit": limit,
-        "partitions": partitions,
-        "indexes": indexes,
-    });
-    if let Value::Object(more) = more {
-        fields.extend(more);
+fn scan(scan: &ScanOutline) -> ScanView {
+    let indexes = [("ids", scan.by_ids), ("texts", scan.by_texts)];
+    ScanView {
+        source: scan.source.to_string(),
+        place: match scan.place {
+            ScanPlace::Segments(left) => PlaceView::Segments(left.into()),
+            ScanPlace::Memory { rows } => PlaceView::Memory { rows },
+        },
+        conditions: scan.conditions.iter().map(|text| shortened(text).to_owned()).collect(),
+        learns_conditions: scan.learns_conditions,
+        in_order: scan.in_order,
+        limit: scan.limit,
+        partitions: scan.partitions,
+        indexes: indexes.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect(),
     }
-    fields.into()
 }
 
 fn shortened(text: &str) -> &str {

@@ -36,6 +36,7 @@ mod request_body;
 mod response;
 mod routes;
 mod serve;
+mod shown;
 mod slow_queries;
 mod startup;
 #[cfg(test)]

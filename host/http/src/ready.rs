@@ -210,8 +210,7 @@ fn problems(app: &App) -> Vec<Problem> {
     if app.draining.load(Ordering::Acquire) {
         problems.push(Problem::new("draining", "the server is shutting down"));
     }
-    if let Err(error) = app.service.store.catalog().meta("seeded") {
-        tracing::error!(%error, "the catalog cannot be read");
+    if !app.service.can_read_catalog() {
         problems.push(Problem::new("catalog", "the catalog cannot be read; the server's log has the details"));
     }
     let stats = app.service.store.stats();

@@ -6,10 +6,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use tidegate_service::CutReport;
 use tidegate_service::execution::{AdhocQuery, QueryRequest, RunRecord};
-use tidegate_sql::StatementCost;
-use uuid::Uuid;
+
+use crate::shown::{Id, Time};
 
 /// How many queries are held.
 const MOST: usize = 100;
@@ -31,22 +34,56 @@ pub(crate) struct NotedQuery {
 }
 
 /// A query whose answer is complete.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct SlowQuery {
-    arrived: i64,
+    arrived_at: Time,
+    /// Until the answer was complete.
+    #[serde(rename = "milliseconds", serialize_with = "milliseconds")]
+    #[schemars(with = "f64", range(min = 0))]
     taken: Duration,
-    endpoint: Uuid,
-    name: String,
+    endpoint: QueriedEndpoint,
     status: u16,
+    /// The token's id.
     token: Option<String>,
     cache: Option<&'static str>,
+    /// Null for the saved query.
+    #[schemars(extend("enum" = ["sql", "lql", null]))]
     language: Option<&'static str>,
+    /// The ad-hoc query, its first 2000 bytes.
     text: Option<String>,
-    /// Whether `text` is only the beginning.
-    cut: bool,
-    cost: StatementCost,
-    /// What of its statements ran on workers, as JSON objects.
+    text_is_cut: bool,
+    statements: u64,
+    /// Rows of sources that were looked at; those that statistics leave out are not.
+    rows_read: u64,
+    /// Bytes of segments.
+    bytes_read: u64,
+    /// The most bytes that one statement held at a time.
+    memory: u64,
+    /// Parts of its statements that were given to workers.
+    tasks: u64,
+    /// How often such a part ran elsewhere because a worker failed.
+    moves: u64,
+    /// Where the scans of its statements ran, of the first ones, up to 64 KiB; empty on a server without workers.
+    #[serde(serialize_with = "reports")]
+    #[schemars(with = "Vec<CutReport>")]
     workers: Vec<Arc<str>>,
+}
+
+/// The endpoint of a query.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct QueriedEndpoint {
+    id: Id,
+    name: String,
+}
+
+fn milliseconds<S: Serializer>(taken: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((taken.as_secs_f64() * 1e4).round() / 10.0)
+}
+
+/// What ran on workers, which is held as JSON.
+fn reports<S: Serializer>(workers: &[Arc<str>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(workers.iter().map(|report| serde_json::from_str::<Value>(report).unwrap_or_default()))
 }
 
 /// What the request log knows about the end of a query.
@@ -77,18 +114,23 @@ impl SlowQueries {
             Some(AdhocQuery::Lql(text)) => (Some("lql"), Some(text)),
             None => (None, None),
         };
+        let QueryRequest { endpoint, .. } = query.request.as_ref();
         let made = || SlowQuery {
-            arrived: query.arrived,
+            arrived_at: Time(query.arrived),
             taken,
-            endpoint: query.request.endpoint.id,
-            name: query.request.endpoint.manifest.name.to_string(),
+            endpoint: QueriedEndpoint { id: Id(endpoint.id), name: endpoint.manifest.name.to_string() },
             status: ended.status,
             token: ended.token.map(str::to_owned),
             cache: ended.cache,
             language,
             text: text.map(|text| text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default().to_owned()),
-            cut: text.is_some_and(|text| text.len() > LONGEST),
-            cost,
+            text_is_cut: text.is_some_and(|text| text.len() > LONGEST),
+            statements: cost.statements,
+            rows_read: cost.rows_read,
+            bytes_read: cost.bytes_read,
+            memory: cost.memory,
+            tasks: cost.tasks,
+            moves: cost.moves,
             workers: query.record.workers(),
         };
         self.take(query.arrived, taken, made);
@@ -97,7 +139,7 @@ impl SlowQueries {
     /// Takes in what `make` makes, if it took longer than the fastest of those that are held.
     fn take(&self, arrived: i64, taken: Duration, make: impl FnOnce() -> SlowQuery) {
         let mut slowest = self.slowest.lock().unwrap_or_else(PoisonError::into_inner);
-        slowest.retain(|one| one.arrived > arrived.saturating_sub(HELD_FOR));
+        slowest.retain(|one| one.arrived_at.0 > arrived.saturating_sub(HELD_FOR));
         if slowest.len() >= MOST {
             let fastest = slowest.iter().enumerate().min_by_key(|(_, one)| one.taken).map(|(at, one)| (at, one.taken));
             match fastest {
@@ -108,55 +150,40 @@ impl SlowQueries {
         slowest.push(make());
     }
 
-    /// The queries of the hour before `now` (microseconds since 1970) as JSON, the slowest first. `time` writes a time.
-    pub(crate) fn shown(&self, now: i64, time: impl Fn(i64) -> Value) -> Vec<Value> {
+    /// The queries of the hour before `now` (microseconds since 1970), the slowest first.
+    pub(crate) fn shown(&self, now: i64) -> Vec<SlowQuery> {
         let mut slowest = self.slowest.lock().unwrap_or_else(PoisonError::into_inner);
-        slowest.retain(|one| one.arrived > now.saturating_sub(HELD_FOR));
+        slowest.retain(|one| one.arrived_at.0 > now.saturating_sub(HELD_FOR));
         let mut known = slowest.clone();
         drop(slowest);
         known.sort_by_key(|one| std::cmp::Reverse(one.taken));
-        let shown = known.into_iter().map(|one| {
-            let workers = one.workers.iter().map(|report| serde_json::from_str(report).unwrap_or_default());
-            json!({
-                "arrived_at": time(one.arrived),
-                "milliseconds": (one.taken.as_secs_f64() * 1e4).round() / 10.0,
-                "endpoint": {"id": one.endpoint.to_string(), "name": one.name},
-                "status": one.status,
-                "token": one.token,
-                "cache": one.cache,
-                "language": one.language,
-                "text": one.text,
-                "text_is_cut": one.cut,
-                "statements": one.cost.statements,
-                "rows_read": one.cost.rows_read,
-                "bytes_read": one.cost.bytes_read,
-                "memory": one.cost.memory,
-                "tasks": one.cost.tasks,
-                "moves": one.cost.moves,
-                "workers": workers.collect::<Vec<Value>>(),
-            })
-        });
-        shown.collect()
+        known
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn query(arrived: i64, milliseconds: u64) -> SlowQuery {
         SlowQuery {
-            arrived,
+            arrived_at: Time(arrived),
             taken: Duration::from_millis(milliseconds),
-            endpoint: Uuid::nil(),
-            name: "a".to_owned(),
+            endpoint: QueriedEndpoint { id: Id(Uuid::nil()), name: "a".to_owned() },
             status: 200,
             token: None,
             cache: None,
             language: None,
             text: None,
-            cut: false,
-            cost: StatementCost::default(),
+            text_is_cut: false,
+            statements: 0,
+            rows_read: 0,
+            bytes_read: 0,
+            memory: 0,
+            tasks: 0,
+            moves: 0,
             workers: Vec::new(),
         }
     }
@@ -164,14 +191,14 @@ mod tests {
     #[test]
     fn the_slowest_of_the_hour_are_held() {
         let all = SlowQueries::default();
-        let take = |one: SlowQuery| all.take(one.arrived, one.taken, || one.clone());
+        let take = |one: SlowQuery| all.take(one.arrived_at.0, one.taken, || one.clone());
         for n in 1..=150 {
             take(query(1_000, n));
         }
         take(query(2_000, 3));
         let times = |now| -> Vec<f64> {
-            let shown = all.shown(now, Value::from);
-            shown.iter().filter_map(|one| one.pointer("/milliseconds")?.as_f64()).collect()
+            let shown = all.shown(now).into_iter().filter_map(|one| serde_json::to_value(one).ok());
+            shown.filter_map(|one| one.pointer("/milliseconds")?.as_f64()).collect()
         };
         assert_eq!(times(3_000), (51..=150).rev().map(f64::from).collect::<Vec<_>>());
         // An hour later, one that would not have been among them.

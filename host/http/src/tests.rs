@@ -70,6 +70,7 @@ impl Running {
     }
 
     /// What changes of these tests make: the versions of endpoints, and tokens.
+    #[expect(clippy::disallowed_methods, reason = "a test looks at what is stored")]
     fn state(&self) -> (Vec<(String, i64)>, usize) {
         let catalog = self.app.service.store.catalog();
         let entries = catalog.endpoint_entries().unwrap().into_iter().map(|entry| (entry.name, entry.version));
@@ -296,6 +297,7 @@ async fn a_client_who_leaves_does_not_cut_a_change_of_an_alert_in_half() {
     let alert = json!({"name": "a", "every_minutes": 1440, "condition": "rows > 100", "url": "http://192.0.2.1/"});
     let (status, made) = running.manage("POST", alerts, alert.clone()).await;
     assert_eq!(status, 201, "{made}");
+    #[expect(clippy::disallowed_methods, reason = "a test looks at what is stored")]
     let secret = |name: &str| running.app.service.store.catalog().alert_secret(id, name).unwrap();
     let first = secret("a");
     assert!(first.is_some());

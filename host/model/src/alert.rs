@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most alerts that one endpoint may have.
@@ -20,19 +21,25 @@ const MAX_CONDITION: usize = 400;
 const MOST_NUMBER: f64 = 9_007_199_254_740_992.0;
 
 /// An alert: the endpoint is asked on a schedule, and a message is sent when a condition begins to hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "AlertDefinition")]
 pub struct Alert {
-    /// The name, unique within the endpoint: 1 to 64 letters, digits, `.`, `_`, `-` and inner blanks.
+    /// The name, unique within the endpoint: letters, digits, `.`, `_`, `-` and inner blanks.
+    #[schemars(length(min = 1, max = 64))]
     pub name: String,
     /// One line for readers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The minutes between two runs, 1 to 1,440.
+    /// The minutes between two runs.
+    #[schemars(range(min = 1, max = DAY_MINUTES))]
     pub every_minutes: u64,
-    /// When it fires.
+    /// When it fires: `rows > 0`, or a column, a comparison (> >= < <= = !=) and a number. It holds for a column if it holds
+    /// for the value of any row; NULL does not count.
+    #[schemars(with = "String", length(max = MAX_CONDITION))]
     pub condition: Condition,
-    /// Where messages are sent to: an `http://` or `https://` address without a user name.
+    /// Where messages are posted to: an `http://` or `https://` address without a user name.
+    #[schemars(length(max = MAX_URL))]
     pub url: String,
     /// The parameters with which the endpoint is asked.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -40,14 +47,17 @@ pub struct Alert {
     /// The tenant for which it is asked, as tenant keys and values; without any, it reads the rows of all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tenant: BTreeMap<String, String>,
-    /// The least minutes between two messages that it fires, 0 to 1,440.
+    /// The least minutes between two messages that it fires.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(max = DAY_MINUTES), extend("default" = 0))]
     pub again_after_minutes: u64,
     /// Whether a message is sent when the condition holds no more.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
+    #[schemars(extend("default" = true))]
     pub notify_resolved: bool,
     /// Whether it is not run for now.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schemars(extend("default" = false))]
     pub paused: bool,
 }
 

@@ -1,12 +1,14 @@
 //! The status of error answers: a choice for clients that read the reason of an error only from answers with status
 //! 200.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The status with which errors of queries are answered. The server, an endpoint and a token may each choose; the
 /// choice of the token takes precedence over that of the endpoint, and that over that of the server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Errors {
     /// The status of the error; the body has the error as an object.
     #[default]

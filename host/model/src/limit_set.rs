@@ -3,11 +3,14 @@
 //! They have the names and the forms of the configuration of the server ([`LIMITS`]), and can only lower a limit: a
 //! request may use the smallest of what the server, its endpoint and its token allow.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, json};
 
 use crate::settings::{Access, Setting, SettingError, Unit, find};
 use crate::{LIMITS, Limits};
@@ -119,6 +122,25 @@ impl fmt::Display for LimitSet {
 impl Serialize for LimitSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
+    }
+}
+
+impl JsonSchema for LimitSet {
+    fn schema_name() -> Cow<'static, str> {
+        "Limits".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let of = |setting: &Setting<Limits>| {
+            (setting.name.to_owned(), json!({"type": ["string", "integer"], "minimum": 0, "description": setting.what}))
+        };
+        json_schema!({
+            "type": "object",
+            "description": "What one request may use, where that is less than the server's limits: a number, or a text with its \
+                            unit such as \"5 s\" or \"16 MiB\".",
+            "properties": settable().map(of).collect::<Map<_, _>>(),
+            "additionalProperties": false,
+        })
     }
 }
 

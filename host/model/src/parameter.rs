@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Code, Failure, Kind, RelativeTime, Value};
@@ -21,10 +22,11 @@ const TIME: &str =
     "ISO 8601 timestamp; write e.g. 2026-01-31T12:00:00Z, or now-5m for five minutes ago (s, m, h, d, w)";
 
 /// One declared parameter of an endpoint.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
     /// The name, used as `@name` in SQL.
+    #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
     pub name: String,
     /// The type of the value. SQL gets the parameter as a value of this type.
     #[serde(default)]
@@ -51,8 +53,9 @@ pub struct Parameter {
 }
 
 /// A rule for the content of a text parameter, on which SQL relies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Format {
     /// A regular expression (RE2 syntax).
     Regex,

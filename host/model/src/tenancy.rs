@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most keys of a source.
@@ -104,8 +105,9 @@ pub fn tenant_number(float: f64) -> Option<String> {
 }
 
 /// What a source says of its rows: `"shared"`, or its tenant keys as `{"project": "metadata.project"}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "TenancyText", into = "TenancyText")]
+#[schemars(inline)]
 pub enum SourceTenancy {
     /// All tenants may read all rows.
     Shared,
@@ -113,8 +115,9 @@ pub enum SourceTenancy {
     Keyed(BTreeMap<String, KeyPath>),
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 enum TenancyText {
     Word(String),
     Keys(BTreeMap<String, String>),

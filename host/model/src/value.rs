@@ -1,12 +1,14 @@
 //! Single values as they are passed between crates and to and from components (`value` in the WIT contract).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::RelativeTime;
 
 /// The type of a parameter or of a result column, as the WIT contract names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Kind {
     /// True or false.
     Boolean,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use tidegate_compiler::is_generated;
 use tidegate_model::Failure;
 use tidegate_store::{Store, StoreError};
@@ -12,7 +14,9 @@ use crate::blocking::blocking;
 const REMEMBERED: u64 = 100_000;
 
 /// What an endpoint is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum ComponentKind {
     /// A saved query; its component is generated.
     Sql,

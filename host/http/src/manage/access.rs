@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure};
-use tidegate_service::Tenant;
 use tidegate_service::access_report::AccessReports;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::Access;
+use tidegate_service::{Service, Tenant};
 use uuid::Uuid;
 
-use super::access_view::{self, Shown};
-use super::{ManageResult, answer_room, found, private};
+use super::access_view::{self, AccessOfClasses, AccessOfToken, AlertView, ClassView, RuleView, Shown};
+use super::tokens::CurrentAccessToken;
+use super::{Admin, ManageResult, answer_room, found};
 use crate::app::App;
 use crate::auth::authenticate;
 
@@ -40,24 +40,19 @@ impl Narrowed {
 
 /// Makes a report in one of the token's places.
 async fn planned<T: Send + 'static>(
-    app: &App,
+    service: &Service,
     access: &Access,
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
-    let executor = &app.service.executor;
+    let executor = &service.executor;
     executor.run_in_place(Tenant::Token(access.identity), executor.limits().wall_clock, work).await
 }
 
 /// `GET /api/access`: what the tokens of each class may do, those of each rule of an issuer, and what alerts read; `?source=`
 /// by what reads that source, `?rule=` of that rule alone.
-pub(crate) async fn all(
-    State(app): State<Arc<App>>,
-    Query(narrowed): Query<Narrowed>,
-    headers: HeaderMap,
-) -> ManageResult {
-    let access = private(&app.service, &headers)?;
-    answer_room::take(&app.service, &access).await?;
-    let reports = app.service.access.clone();
+pub(crate) async fn all(admin: Admin, Query(narrowed): Query<Narrowed>) -> ManageResult<AccessOfClasses> {
+    answer_room::take(&admin, &admin.caller).await?;
+    let reports = admin.access.clone();
     let source = narrowed.source(&reports)?;
     let ((id, name), only) = (source.unzip(), narrowed.rule());
     let work = async move {
@@ -67,70 +62,56 @@ pub(crate) async fn all(
             None => (reports.clone().of_classes(id).await?, reports.clone().of_alerts(id).await?),
         };
         let name = name.as_deref();
-        let class = |class| access_view::class(class, reports.writes(&class.class.access), name);
-        let rule = |rule| access_view::rule(rule, reports.writes(&rule.rule.access), name);
-        let alert = |alert| access_view::alert(alert, name);
-        Ok((
-            classes.iter().map(class).collect::<Vec<Value>>(),
-            rules.iter().map(rule).collect::<Vec<Value>>(),
-            alerts.iter().map(alert).collect::<Vec<Value>>(),
-        ))
+        let classes = classes.iter().map(|of| ClassView::of(of, reports.writes(&of.class.access), name));
+        let rules = rules.iter().map(|of| RuleView::of(of, reports.writes(&of.rule.access), name));
+        // Classes that may not read the source at all say nothing about it.
+        Ok(AccessOfClasses {
+            classes: classes.filter(|class| id.is_none() || class.of.says_anything()).collect(),
+            rules: rules.filter(|rule| id.is_none() || rule.of.says_anything()).collect(),
+            alerts: alerts.iter().map(|alert| AlertView::of(alert, name)).collect(),
+        })
     };
-    let (classes, rules, alerts) = planned(&app, &access, work).await?;
-    // Classes that may not read the source at all say nothing about it. Private tokens read every source.
-    let says = |class: &Value| {
-        let endpoints = class.get("endpoints").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
-        id.is_none() || endpoints || class.get("private") == Some(&Value::Bool(true))
-    };
-    let those = |all: Vec<Value>| all.into_iter().filter(says).collect::<Vec<_>>();
-    found(json!({"classes": those(classes), "rules": those(rules), "alerts": alerts}))
+    found(planned(&admin, &admin.caller, work).await?)
 }
 
 /// `GET /api/access-tokens/{id}/access`: what a token may do.
 pub(crate) async fn of_token(
-    State(app): State<Arc<App>>,
+    admin: Admin,
     Path(id): Path<String>,
     Query(narrowed): Query<Narrowed>,
-    headers: HeaderMap,
-) -> ManageResult {
-    let access = private(&app.service, &headers)?;
-    answer_room::take(&app.service, &access).await?;
-    let of = Uuid::try_parse(&id).ok().and_then(|id| app.service.tokens.by_id(id));
+) -> ManageResult<AccessOfToken> {
+    answer_room::take(&admin, &admin.caller).await?;
+    let of = Uuid::try_parse(&id).ok().and_then(|id| admin.tokens.by_id(id));
     let unknown = || {
         let message = format!("there is no access token {id}, or it is revoked; tokens are named by id");
         Failure::new(Code::NotFound, message)
     };
     let of = of.ok_or_else(unknown)?;
-    found(report(&app, &access, of, Shown::Token, &narrowed).await?)
+    found(report(&admin, &admin.caller, of, Shown::Token, &narrowed).await?)
 }
 
 /// `GET /api/access-tokens/current/access`: what the token of the request may do. Every valid token may ask it.
-pub(crate) async fn of_itself(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+pub(crate) async fn of_itself(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult<AccessOfToken> {
     let access = authenticate(&app.service, &headers)?;
     app.limit_rate(RequestClass::Queries, access.identity)?;
     let shown = if access.is_private() { Shown::Token } else { Shown::Itself };
     let of = Arc::clone(&access);
-    found(report(&app, &access, of, shown, &Narrowed { source: None, rule: None }).await?)
+    found(report(&app.service, &access, of, shown, &Narrowed { source: None, rule: None }).await?)
 }
 
 async fn report(
-    app: &App,
+    service: &Service,
     asker: &Access,
     of: Arc<Access>,
     shown: Shown,
     narrowed: &Narrowed,
-) -> Result<Value, Failure> {
-    let reports = app.service.access.clone();
+) -> Result<AccessOfToken, Failure> {
+    let reports = service.access.clone();
     let (source, name) = narrowed.source(&reports)?.unzip();
     let work = async move {
         let endpoints = reports.clone().of_reader(Arc::clone(&of), source).await?;
-        let fields = [
-            ("token", access_view::token(&of)),
-            ("private", of.is_private().into()),
-            ("writes", access_view::writes(reports.writes(&of))),
-            ("endpoints", access_view::endpoints(&endpoints, shown, name.as_deref())),
-        ];
-        Ok(Map::from_iter(fields.map(|(name, value)| (name.to_owned(), value))).into())
+        let (token, writes) = (CurrentAccessToken::of(&of).used(&of), reports.writes(&of));
+        Ok(AccessOfToken { token, of: access_view::reader(&of, writes, &endpoints, shown, name.as_deref()) })
     };
-    planned(app, asker, work).await
+    planned(service, asker, work).await
 }

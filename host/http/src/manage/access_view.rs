@@ -1,15 +1,19 @@
 //! The report of who reads what, as JSON. Lists are sorted and say nothing of when they were made, so that the report of all
 //! classes can be kept in a repository and compared.
 
-use serde_json::{Map, Value, json};
-use tidegate_model::{Failure, NotOfTenant, RowPolicy};
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tidegate_model::{Failure, LimitSet, NotOfTenant, RowPolicy};
 use tidegate_service::access_report::{
     AccessRule, AdhocText, AlertAccess, ClassAccess, EndpointAccess, Piece, PlannedPiece, PlannedSource, Redaction,
     RuleAccess,
 };
 use tidegate_service::tokens::{Access, AccessClass};
 
-use super::time;
+use super::tokens::CurrentAccessToken;
+use crate::shown::Id;
 
 /// To whom a report is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,98 +26,230 @@ pub(super) enum Shown {
     Itself,
 }
 
-/// What is told of a token beside its endpoints.
-pub(super) fn token(access: &Access) -> Value {
-    json!({
-        "id": access.id.map(|id| id.to_string()),
-        "description": access.who,
-        "scopes": access.scopes(),
-        "pinned": access.pinned,
-        "limits": access.limits,
-        "errors": access.errors,
-        "expires_at": access.expires_at().map_or(Value::Null, time),
-        "last_used_at": access.last_used().map_or(Value::Null, time),
-    })
+/// Who reads what, by classes of tokens, rules of issuers, and alerts.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AccessOfClasses {
+    pub(super) classes: Vec<ClassView>,
+    pub(super) rules: Vec<RuleView>,
+    pub(super) alerts: Vec<AlertView>,
 }
 
-/// A class with what its tokens may do. With `source`, only what reads that source.
-pub(super) fn class(of: &ClassAccess, writes: Option<Vec<String>>, source: Option<&str>) -> Value {
-    let ClassAccess { class: AccessClass { key, access, tokens }, endpoints } = of;
-    json!({
-        "scopes": key.scopes,
-        "pinned": key.pinned,
-        "limits": access.limits,
-        "tokens": tokens,
-        "private": access.is_private(),
-        "writes": self::writes(writes),
-        "endpoints": self::endpoints(endpoints, Shown::Class, source),
-    })
+/// What a token reads.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AccessOfToken {
+    pub(super) token: CurrentAccessToken,
+    #[serde(flatten)]
+    pub(super) of: AccessOfReader,
+}
+
+/// What a reader may do.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct AccessOfReader {
+    /// Whether it may read and change everything, whatever is listed.
+    private: bool,
+    writes: AccessToWrite,
+    endpoints: Vec<AccessOfEndpoint>,
+}
+
+/// A class of tokens with what they may do.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct ClassView {
+    scopes: String,
+    pinned: Vec<String>,
+    limits: LimitSet,
+    #[schemars(range(min = 1))]
+    tokens: usize,
+    #[serde(flatten)]
+    pub(super) of: AccessOfReader,
 }
 
 /// A rule of an issuer with what its tokens may do.
-pub(super) fn rule(of: &RuleAccess, writes: Option<Vec<String>>, source: Option<&str>) -> Value {
-    let RuleAccess { rule: AccessRule { name, pin, access }, endpoints } = of;
-    json!({
-        "rule": name,
-        "scopes": access.scopes(),
-        "pinned": pin,
-        "limits": access.limits,
-        "private": access.is_private(),
-        "writes": self::writes(writes),
-        "endpoints": self::endpoints(endpoints, Shown::Class, source),
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct RuleView {
+    /// The names of the issuer and of its rule, as main/1.
+    rule: String,
+    scopes: String,
+    /// Names that are pinned, with JSON pointers to the claims that have the values.
+    pinned: BTreeMap<String, String>,
+    limits: LimitSet,
+    #[serde(flatten)]
+    pub(super) of: AccessOfReader,
 }
 
 /// An alert with what it reads.
-pub(super) fn alert(of: &AlertAccess, source: Option<&str>) -> Value {
-    let AlertAccess { alert, endpoints } = of;
-    json!({
-        "alert": alert.name,
-        "endpoint": alert.endpoint,
-        "receiver": alert.receiver,
-        "tenant": alert.tenant,
-        "paused": alert.paused,
-        "endpoints": self::endpoints(endpoints, Shown::Token, source),
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct AlertView {
+    alert: String,
+    endpoint: String,
+    /// The scheme and the host of the address to which its rows are sent.
+    receiver: String,
+    /// The tenant for which it asks; without any, it reads the rows of all.
+    tenant: BTreeMap<String, String>,
+    paused: bool,
+    endpoints: Vec<AccessOfEndpoint>,
 }
 
-/// The sources to which events may be sent; `None` is all.
-pub(super) fn writes(sources: Option<Vec<String>>) -> Value {
-    json!({"all": sources.is_none(), "sources": sources.unwrap_or_default()})
+/// The sources to which events may be sent.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AccessToWrite {
+    /// Whether events may be sent to every source.
+    all: bool,
+    /// Else those to which they may be sent.
+    sources: Vec<String>,
 }
 
-/// The endpoints of a report.
-pub(super) fn endpoints(endpoints: &[EndpointAccess], shown: Shown, source: Option<&str>) -> Value {
+/// What is read through an endpoint.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AccessOfEndpoint {
+    id: Id,
+    endpoint: String,
+    /// Why the token may not ask it at all.
+    refused: Option<String>,
+    /// What ad-hoc text may read.
+    #[schemars(extend("enum" = ["nothing", "tables", "sources"]))]
+    adhoc: &'static str,
+    #[schemars(extend("enum" = ["always", "unless_turned_off", "on_request"]))]
+    redaction: &'static str,
+    /// What one request may use: the least of what server, endpoint and token say.
+    #[schemars(with = "BTreeMap<String, String>")]
+    limits: LimitSet,
+    tables: Vec<AccessOfTable>,
+}
+
+/// What a part of an endpoint reads.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AccessOfTable {
+    table: String,
+    #[schemars(extend("enum" = ["grant", "body", "statement"]))]
+    kind: &'static str,
+    /// Who may read it: ad-hoc text of a caller, code of the endpoint, or the saved query only.
+    #[schemars(extend("enum" = ["caller", "code", "query"]))]
+    read_by: &'static str,
+    /// The parameters that its text uses. They prove nothing.
+    parameters: Vec<String>,
+    /// Why it cannot be planned.
+    failed: Option<String>,
+    sources: Vec<AccessOfSource>,
+}
+
+/// What is read of a source.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AccessOfSource {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Id")]
+    id: Option<Id>,
+    /// Absent for a token that asks about itself and is refused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    source: Option<String>,
+    /// The condition on its rows, such as `project = 'abc'` or `project = own`; ALL; or REFUSED.
+    rows: String,
+    #[schemars(extend("enum" = ["bound", "all", "refused"]))]
+    access: &'static str,
+    /// Whether the source says that all tenants may read all of its rows.
+    shared: bool,
+    /// Why it is refused.
+    reason: Option<String>,
+    /// The fields by which its rows are bound.
+    by_policy: Vec<String>,
+    /// What is read, with fields in records as column.field; none where rows are only counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    columns: Option<BTreeSet<String>>,
+}
+
+/// What a reader may do. With `source`, only what reads that source; `writes` are the sources to which it may send, `None` is all.
+pub(super) fn reader(
+    access: &Access,
+    writes: Option<Vec<String>>,
+    endpoints: &[EndpointAccess],
+    shown: Shown,
+    source: Option<&str>,
+) -> AccessOfReader {
+    AccessOfReader {
+        private: access.is_private(),
+        writes: AccessToWrite { all: writes.is_none(), sources: writes.unwrap_or_default() },
+        endpoints: self::endpoints(endpoints, shown, source),
+    }
+}
+
+impl AccessOfReader {
+    /// Whether it has anything to say of a source. Private tokens read every source.
+    pub(super) fn says_anything(&self) -> bool {
+        self.private || !self.endpoints.is_empty()
+    }
+}
+
+impl ClassView {
+    pub(super) fn of(of: &ClassAccess, writes: Option<Vec<String>>, source: Option<&str>) -> Self {
+        let ClassAccess { class: AccessClass { key, access, tokens }, endpoints } = of;
+        Self {
+            scopes: key.scopes.clone(),
+            pinned: key.pinned.clone(),
+            limits: access.limits.clone(),
+            tokens: *tokens,
+            of: reader(access, writes, endpoints, Shown::Class, source),
+        }
+    }
+}
+
+impl RuleView {
+    pub(super) fn of(of: &RuleAccess, writes: Option<Vec<String>>, source: Option<&str>) -> Self {
+        let RuleAccess { rule: AccessRule { name, pin, access }, endpoints } = of;
+        Self {
+            rule: name.clone(),
+            scopes: access.scopes(),
+            pinned: pin.clone(),
+            limits: access.limits.clone(),
+            of: reader(access, writes, endpoints, Shown::Class, source),
+        }
+    }
+}
+
+impl AlertView {
+    pub(super) fn of(AlertAccess { alert, endpoints }: &AlertAccess, source: Option<&str>) -> Self {
+        Self {
+            alert: alert.name.clone(),
+            endpoint: alert.endpoint.clone(),
+            receiver: alert.receiver.clone(),
+            tenant: alert.tenant.clone(),
+            paused: alert.paused,
+            endpoints: self::endpoints(endpoints, Shown::Token, source),
+        }
+    }
+}
+
+fn endpoints(endpoints: &[EndpointAccess], shown: Shown, source: Option<&str>) -> Vec<AccessOfEndpoint> {
     endpoints.iter().filter_map(|of| endpoint(of, shown, source)).collect()
 }
 
-fn endpoint(of: &EndpointAccess, shown: Shown, only: Option<&str>) -> Option<Value> {
+fn endpoint(of: &EndpointAccess, shown: Shown, only: Option<&str>) -> Option<AccessOfEndpoint> {
     let EndpointAccess { id, name, is_code, adhoc, redaction, limits, planned } = of;
-    let tables: Vec<Value> =
+    let tables: Vec<AccessOfTable> =
         planned.pieces.iter().filter_map(|piece| table(piece, (*is_code, *adhoc), shown, only)).collect();
     if only.is_some() && tables.is_empty() {
         return None;
     }
-    let adhoc = match adhoc {
-        AdhocText::Nothing => "nothing",
-        AdhocText::Tables => "tables",
-        AdhocText::Sources => "sources",
-    };
-    let redaction = match redaction {
-        Redaction::Always => "always",
-        Redaction::UnlessTurnedOff => "unless_turned_off",
-        Redaction::OnRequest => "on_request",
-    };
-    let limits: Map<String, Value> = limits.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-    Some(json!({
-        "id": id.to_string(),
-        "endpoint": name,
-        "refused": planned.refused.as_ref().map(|failure| told(failure, shown)),
-        "adhoc": adhoc,
-        "redaction": redaction,
-        "limits": limits,
-        "tables": tables,
-    }))
+    Some(AccessOfEndpoint {
+        id: Id(*id),
+        endpoint: name.clone(),
+        refused: planned.refused.as_ref().map(|failure| told(failure, shown)),
+        adhoc: match adhoc {
+            AdhocText::Nothing => "nothing",
+            AdhocText::Tables => "tables",
+            AdhocText::Sources => "sources",
+        },
+        redaction: match redaction {
+            Redaction::Always => "always",
+            Redaction::UnlessTurnedOff => "unless_turned_off",
+            Redaction::OnRequest => "on_request",
+        },
+        limits: limits.clone(),
+        tables,
+    })
 }
 
 /// A reason for those who may know it.
@@ -125,7 +261,7 @@ fn told(failure: &Failure, shown: Shown) -> String {
     }
 }
 
-fn table(of: &PlannedPiece, how: (bool, AdhocText), shown: Shown, only: Option<&str>) -> Option<Value> {
+fn table(of: &PlannedPiece, how: (bool, AdhocText), shown: Shown, only: Option<&str>) -> Option<AccessOfTable> {
     let is_of = |source: &&PlannedSource| only.is_none_or(|only| source.name == only);
     let sources: Vec<&PlannedSource> = of.sources.iter().filter(is_of).collect();
     if only.is_some() && sources.is_empty() {
@@ -141,18 +277,17 @@ fn table(of: &PlannedPiece, how: (bool, AdhocText), shown: Shown, only: Option<&
         Piece::Statement => ("statement", "code"),
     };
     let refusal = of.refusal();
-    let sources: Vec<Value> = sources.into_iter().map(|own| source(own, refusal, shown)).collect();
-    Some(json!({
-        "table": if of.piece == Piece::Body { "(body)" } else { of.name.as_str() },
-        "kind": kind,
-        "read_by": read_by,
-        "parameters": of.parameters,
-        "failed": of.failure.as_ref().map(|failure| told(failure, shown)),
-        "sources": sources,
-    }))
+    Some(AccessOfTable {
+        table: if of.piece == Piece::Body { "(body)".to_owned() } else { of.name.clone() },
+        kind,
+        read_by,
+        parameters: of.parameters.clone(),
+        failed: of.failure.as_ref().map(|failure| told(failure, shown)),
+        sources: sources.into_iter().map(|own| source(own, refusal, shown)).collect(),
+    })
 }
 
-fn source(of: &PlannedSource, refusal: Option<&PlannedSource>, to: Shown) -> Value {
+fn source(of: &PlannedSource, refusal: Option<&PlannedSource>, to: Shown) -> AccessOfSource {
     let PlannedSource { id, name, rows, shared, columns } = of;
     let bound = rows.as_ref().ok().and_then(Option::as_ref);
     let by_policy: Vec<String> =
@@ -171,19 +306,17 @@ fn source(of: &PlannedSource, refusal: Option<&PlannedSource>, to: Shown) -> Val
         (_, None) if *shared => "ALL (shared)".to_owned(),
         (_, None) => "ALL".to_owned(),
     };
-    let mut told = json!({
-        "shared": shared,
-        "rows": text,
-        "access": access,
-        "reason": reason,
-        "by_policy": by_policy,
-    });
-    if let (Some(fields), false) = (told.as_object_mut(), to == Shown::Itself && access == "refused") {
-        fields.insert("id".to_owned(), id.to_string().into());
-        fields.insert("source".to_owned(), name.as_str().into());
-        fields.insert("columns".to_owned(), columns.iter().map(String::as_str).collect());
+    let is_named = to != Shown::Itself || access != "refused";
+    AccessOfSource {
+        id: is_named.then_some(Id(*id)),
+        source: is_named.then(|| name.clone()),
+        rows: text,
+        access,
+        shared: *shared,
+        reason,
+        by_policy,
+        columns: is_named.then(|| columns.clone()),
     }
-    told
 }
 
 const WITH_ANOTHER: &str = "the statement reads another source, too, which is refused";

@@ -1,78 +1,64 @@
 //! `/api/endpoints/{id or name}/component`: an author uploads a component, and downloads it unchanged.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderMap, header};
+use axum::extract::{Path, Query, Request};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tidegate_compiler::pack;
 use tidegate_model::{Code, Failure, Manifest};
-use tidegate_service::tokens::Access;
-use tidegate_service::{SaveRequest, Service, blocking, inspect, meanings};
+use tidegate_service::{SaveRequest, Service, inspect, meanings};
 
-use super::endpoint_view::{EndpointView, known, shown, version_of};
-use super::precondition::{Precondition, tag_of_version};
-use super::saving::{Saving, saved_and_widened};
-use super::{ManageResult, answer_room, created, found, memory_of, private, tagged};
-use crate::app::App;
+use super::endpoint_view::{Endpoint, EndpointView, known, version_of};
+use super::saving::{Saving, on_save, saved_answer, unchanged};
+use super::{Admin, ManageResult, answer_room, found, memory_of};
 use crate::failure::Refusal;
 use crate::request_body::RequestBody;
 use tidegate_service::off_connections;
-
-/// Reports an error in a saved query as a refusal of the field `query`.
-pub(super) fn on_save(mut failure: Failure) -> Failure {
-    if failure.code.status() == 400 {
-        failure.location = Some("query".to_owned());
-        failure.code = Code::Refused;
-    }
-    failure
-}
 
 /// The stored component with a changed definition. Its code stays the same, even if it was generated.
 ///
 /// # Errors
 /// Those of the store; [`Code::Refused`] for a definition that breaks its rules.
 pub(super) async fn repacked(service: &Service, digest: &str, manifest: &Manifest) -> Result<Vec<u8>, Failure> {
-    let stored = stored(service, digest.to_owned()).await?;
+    let stored = service.component(digest.to_owned()).await?;
     pack(&stored, manifest).map_err(|error| Failure::new(Code::Refused, error.to_string()))
 }
 
-/// The bytes of a stored component.
-///
-/// # Errors
-/// Those of the store.
-pub(super) async fn stored(service: &Service, digest: String) -> Result<Vec<u8>, Failure> {
-    let component = blocking(&service.store, move |store| store.catalog().component(&digest)).await?;
-    component.ok_or_else(|| Failure::new(Code::Internal, "the component of the endpoint is missing"))
+/// The result that a `PUT` of a component would have.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CheckedComponent {
+    name: String,
+    /// The SHA-256 of the component.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    digest: String,
+    /// The version that is there now.
+    version: Option<i64>,
+    /// Whether it is what is there now.
+    unchanged: bool,
+    /// What may not be meant as it is written, and what tokens would read more than before.
+    warnings: Vec<String>,
 }
 
 /// `GET /api/endpoints/{id or name}/component`: the current component.
-pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    private(&app.service, &headers)?;
-    Ok(sent(&app.service, known(&app.service, &id).await?.digest).await?)
+pub(crate) async fn get(admin: Admin, Path(id): Path<String>) -> Result<Response, Refusal> {
+    Ok(sent(&admin, known(&admin, &id).await?.digest).await?)
 }
 
 /// `GET /api/endpoints/{id or name}/versions/{version}/component`.
 pub(crate) async fn get_version(
-    State(app): State<Arc<App>>,
+    admin: Admin,
     Path((id, version)): Path<(String, String)>,
-    headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    private(&app.service, &headers)?;
-    let record = version_of(&app.service, &known(&app.service, &id).await?, &version).await?;
-    Ok(sent(&app.service, record.component).await?)
+    let record = version_of(&admin, &known(&admin, &id).await?, &version).await?;
+    Ok(sent(&admin, record.component).await?)
 }
 
 /// The response with a component. Its entity tag is the SHA-256 of its bytes, in hexadecimal.
 async fn sent(service: &Service, digest: String) -> Result<Response, Failure> {
     let tag = format!("\"{digest}\"");
-    let bytes = stored(service, digest).await?;
+    let bytes = service.component(digest).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/wasm".to_owned()),
         (header::ETAG, tag),
@@ -88,27 +74,24 @@ struct Received {
     digest: String,
     old: Option<EndpointView>,
     same_query: bool,
-    /// What the endpoint must be.
-    wanted: Precondition,
 }
 
 impl Received {
-    async fn read(service: &Service, access: &Access, id: &str, request: Request) -> Result<Self, Failure> {
+    async fn read(admin: &Admin, id: &str, request: Request) -> Result<Self, Failure> {
         let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
         let (head, body) = request.into_parts();
         let component =
-            RequestBody::read(&head.headers, body, limit, &memory_of(service, access), "the component").await?;
+            RequestBody::read(&head.headers, body, limit, &memory_of(admin, &admin.caller), "the component").await?;
         let (component, held) = component.into_parts();
         let bytes = component.clone();
         let inspected = move || Ok((inspect(&bytes)?, held));
         let (declared, held) = off_connections(component.len(), inspected).await?;
         // The component is needed until the answer is made, and no longer.
-        answer_room::keep(service, held).await?;
-        let wanted = Precondition::of(&head.headers);
-        let old = known(service, id).await.ok();
+        answer_room::keep(admin, held).await?;
+        let old = known(admin, id).await.ok();
         match &old {
-            Some(old) => old.allow(&wanted)?,
-            None => wanted.check_missing("endpoint")?,
+            Some(old) => old.allow(&admin.precondition)?,
+            None => admin.precondition.check_missing("endpoint")?,
         }
         let name = declared.manifest.name.as_str();
         if old.is_none() && name != id {
@@ -118,80 +101,63 @@ impl Received {
         let before = old.as_ref().and_then(|old| old.manifest.as_ref());
         let same_query = before.is_some_and(|before| before.query == declared.manifest.query);
         let digest = hex::encode(declared.digest);
-        Ok(Self { component, manifest: declared.manifest, digest, old, same_query, wanted })
+        Ok(Self { component, manifest: declared.manifest, digest, old, same_query })
     }
 
     /// Whether the endpoint has this component already and can be used. Then nothing changes, and no version is made.
     fn is_there(&self, service: &Service) -> bool {
-        let usable = |id| service.registry.check_result(id).is_none_or(|found| found.broken.is_none());
-        self.old.as_ref().is_some_and(|old| old.digest == self.digest && usable(old.id))
+        self.old.as_ref().is_some_and(|old| old.digest == self.digest && old.is_usable(service))
     }
 
-    fn saving<'a>(&self, author: &'a str) -> SaveRequest<'a> {
-        SaveRequest {
-            id: self.old.as_ref().map(|old| old.id),
-            author,
-            known: self.old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
-            same_query: self.same_query,
-            from: self.old.as_ref().map(|old| old.version),
-            for_author: true,
-            ..SaveRequest::default()
+    /// How it is saved, as the query string says it.
+    fn saving<'a>(&self, admin: &'a Admin, how: &Saving) -> Result<SaveRequest<'a>, Failure> {
+        let (make_sources, refuse_wider, strict) = (how.make_sources()?, how.refuse_wider()?, how.strict()?);
+        let author = &admin.caller.who;
+        let new = || SaveRequest { author, ..SaveRequest::default() };
+        let mut saving = self.old.as_ref().map_or_else(new, |old| old.saving(author));
+        if make_sources {
+            saving.known = meanings(&admin.store, &admin.registry, &saving.known);
         }
+        Ok(SaveRequest { same_query: self.same_query, for_author: true, refuse_wider, strict, make_sources, ..saving })
     }
 }
 
 /// `PUT /api/endpoints/{id or name}/component`: saves a packed component, as a new endpoint or as a new version. With
 /// `make_sources=true`, the sources that it names and that do not exist are created first.
 pub(crate) async fn put(
-    State(app): State<Arc<App>>,
+    admin: Admin,
     Path(id): Path<String>,
     Query(how): Query<Saving>,
     request: Request,
-) -> ManageResult {
-    let access = private(&app.service, request.headers())?;
-    let (make_sources, refuse_wider, strict) = (how.make_sources()?, how.refuse_wider()?, how.strict()?);
-    let received = Received::read(&app.service, &access, &id, request).await?;
-    if received.is_there(&app.service)
+) -> ManageResult<Endpoint> {
+    how.check()?;
+    let received = Received::read(&admin, &id, request).await?;
+    if received.is_there(&admin)
         && let Some(old) = received.old
     {
-        let tag = old.tag();
-        return tagged(found(shown(&app.service, old).await?), &tag);
+        return unchanged(&admin, old).await;
     }
-    let mut saving = SaveRequest { refuse_wider, strict, make_sources, ..received.saving(&access.who) };
-    if make_sources {
-        saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
-    }
-    let saved = app.service.registrar.save_component(&received.component, saving).await.map_err(on_save);
-    let saved = saved.map_err(|failure| received.wanted.of_save(failure))?;
-    let mut shown = saved_and_widened(&app.service, &saved).await?;
-    if let (false, Some(fields)) = (saved.made.is_empty(), shown.as_object_mut()) {
-        fields.insert("made_sources".to_owned(), saved.made.into());
-    }
-    let tag = tag_of_version(saved.endpoint.id, saved.endpoint.version);
-    tagged(if received.old.is_none() { created(shown) } else { found(shown) }, &tag)
+    let saved = admin.save(&received.component, received.saving(&admin, &how)?).await?;
+    saved_answer(&admin, saved, received.old.is_none()).await
 }
 
 /// `POST /api/endpoints/{id or name}/component/check`: the result that a `PUT` of the same component would have.
 /// Nothing is saved.
 pub(crate) async fn check(
-    State(app): State<Arc<App>>,
+    admin: Admin,
     Path(id): Path<String>,
     Query(how): Query<Saving>,
     request: Request,
-) -> ManageResult {
-    let access = private(&app.service, request.headers())?;
-    let (make_sources, refuse_wider, strict) = (how.make_sources()?, how.refuse_wider()?, how.strict()?);
-    let received = Received::read(&app.service, &access, &id, request).await?;
-    let mut saving = SaveRequest { refuse_wider, strict, make_sources, ..received.saving("") };
-    if make_sources {
-        saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
-    }
-    let warnings = app.service.registrar.try_component(&received.component, saving).await.map_err(on_save)?;
-    found(json!({
-        "name": received.manifest.name,
-        "digest": received.digest,
-        "version": received.old.as_ref().map(|old| old.version),
-        "unchanged": received.is_there(&app.service),
-        "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-    }))
+) -> ManageResult<CheckedComponent> {
+    how.check()?;
+    let received = Received::read(&admin, &id, request).await?;
+    let saving = received.saving(&admin, &how)?;
+    let warnings = admin.registrar.try_component(&received.component, saving).await.map_err(on_save)?;
+    found(CheckedComponent {
+        unchanged: received.is_there(&admin),
+        name: received.manifest.name.to_string(),
+        digest: received.digest,
+        version: received.old.as_ref().map(|old| old.version),
+        warnings: warnings.iter().map(ToString::to_string).collect(),
+    })
 }

@@ -2,15 +2,118 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-use tidegate_model::{Code, Failure, Manifest};
-use tidegate_service::registry::{CheckResult, Endpoint};
-use tidegate_service::{ComponentKind, Service, blocking};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tidegate_model::{Alert, Code, Errors, Failure, LimitSet, MOST_ALERTS, Manifest, Parameter};
+use tidegate_service::registry::{self, CheckResult};
+use tidegate_service::{ComponentKind, SaveRequest, Service};
 use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
+use super::component_view::Component;
+use super::fields::definition;
 use super::precondition::{Precondition, tag_of_version};
-use super::time;
+use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE};
+use crate::shown::{Id, Time};
+
+definition! {
+    /// What may be said of an endpoint, with the names of the compatible API.
+    pub(crate) struct EndpointFields and NewEndpoint needs ["name", "query"] {
+        #[schemars(length(min = 1, max = 128))]
+        name: String,
+        description: String,
+        /// The saved query, with parameters as @name. Its top-level CTEs are the tables of ad-hoc queries.
+        #[schemars(length(min = 1))]
+        query: String,
+        parameters: Vec<Parameter> = "a list of parameters (name, kind, required, default, enum, format, description)",
+        #[schemars(range(min = 1, max = 10_000), extend("default" = 1000))]
+        max_limit: u64,
+        #[schemars(range(max = 86_400), extend("default" = 0))]
+        cache_duration_seconds: u64,
+        #[schemars(range(min = 1, max = 86_400), extend("default" = null))]
+        proactive_requerying_seconds: Option<u64>,
+        #[schemars(extend("default" = false))]
+        sandboxable: bool,
+        #[schemars(extend("default" = false))]
+        redact_pii: bool,
+        /// Errors of queries have their own status, or 200 with `"result": null` and `error` as a text, where the answer would
+        /// be JSON; the true status is then in x-tidegate-status. The server's choice, if null.
+        #[schemars(extend("default" = null))]
+        errors: Option<Errors> = ERRORS_ARE,
+        #[schemars(extend("const" = true, "default" = true))]
+        enable_auth: bool,
+        labels: String,
+        limits: Option<LimitSet> = LIMITS_ARE,
+        #[schemars(length(max = MOST_ALERTS))]
+        alerts: Vec<Alert> = ALERTS_ARE,
+        #[schemars(skip_serializing, extend("const" = "bq_sql"))]
+        language: String,
+    }
+}
+
+impl From<Manifest> for EndpointFields {
+    fn from(manifest: Manifest) -> Self {
+        let Manifest { name, description, query, statements: _, parameters, settings, limits, alerts } = manifest;
+        Self {
+            name: Some(name.to_string()),
+            description: Some(description),
+            query: Some(query),
+            parameters: Some(parameters),
+            max_limit: Some(settings.max_limit),
+            cache_duration_seconds: Some(settings.cache_duration_seconds),
+            proactive_requerying_seconds: Some(settings.proactive_requerying_seconds),
+            sandboxable: Some(settings.sandboxable),
+            redact_pii: Some(settings.redact_pii),
+            errors: Some(settings.errors),
+            enable_auth: Some(settings.enable_auth),
+            labels: Some(settings.labels),
+            limits: Some(Some(limits)),
+            alerts: Some(alerts),
+            language: None,
+        }
+    }
+}
+
+/// A version of an endpoint.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("required" = ["id", "name", "version"]))]
+pub(crate) struct EndpointVersion {
+    #[serde(flatten)]
+    fields: EndpointFields,
+    /// Statements of the component beside the query, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    statements: Option<BTreeMap<String, String>>,
+    id: Id,
+    #[schemars(range(min = 1))]
+    version: i64,
+    /// Who saved this version.
+    author: String,
+    /// A saved query, or code.
+    pub(super) kind: ComponentKind,
+    /// The SHA-256 of the component.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    digest: String,
+    inserted_at: Time,
+}
+
+/// An endpoint: its newest version, with the time of the first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("required" = ["id", "name", "query", "version"]))]
+pub(crate) struct Endpoint {
+    #[serde(flatten)]
+    pub(super) version: EndpointVersion,
+    updated_at: Time,
+    /// What may not be meant as it is written, such as names that no log has had so far; after a change, also what tokens read
+    /// more than before.
+    pub(super) warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Component")]
+    pub(super) component: Option<Component>,
+    /// Sources that were made because the request asked for it (`make_sources`); absent where none was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) made_sources: Vec<String>,
+}
 
 /// An endpoint as the management routes see it, whether it can be called or no longer passes the gate.
 pub(super) struct EndpointView {
@@ -29,7 +132,7 @@ pub(super) struct EndpointView {
 }
 
 impl EndpointView {
-    fn of(endpoint: &Endpoint, found: Option<&CheckResult>) -> Self {
+    fn of(endpoint: &registry::Endpoint, found: Option<&CheckResult>) -> Self {
         Self {
             id: endpoint.id,
             version: endpoint.version,
@@ -76,23 +179,34 @@ impl EndpointView {
     /// Its version, who saved that, and when.
     pub(super) fn newest(&self) -> String {
         let by = if self.author.is_empty() { String::new() } else { format!(" by {}", self.author) };
-        let at = time(self.updated_at);
-        format!("it is version {} now, saved{by} at {}", self.version, at.as_str().unwrap_or_default())
+        format!("it is version {} now, saved{by} at {}", self.version, Time(self.updated_at))
     }
 
-    fn shown(&self, kind: ComponentKind) -> Value {
-        let mut value = self.manifest.as_ref().map_or_else(|| json!({"name": self.name}), described);
-        if let Value::Object(fields) = &mut value {
-            fields.insert("id".to_owned(), self.id.to_string().into());
-            fields.insert("version".to_owned(), self.version.into());
-            fields.insert("author".to_owned(), self.author.clone().into());
-            fields.insert("inserted_at".to_owned(), time(self.created_at));
-            fields.insert("updated_at".to_owned(), time(self.updated_at));
-            fields.insert("warnings".to_owned(), self.warnings.clone().into());
-            fields.insert("kind".to_owned(), kind.name().into());
-            fields.insert("digest".to_owned(), self.digest.clone().into());
-        }
-        value
+    /// How it is saved again, by this author: as the version behind this one.
+    pub(super) fn saving<'a>(&self, author: &'a str) -> SaveRequest<'a> {
+        let (id, from) = (Some(self.id), Some(self.version));
+        SaveRequest { id, author, known: self.tables.clone(), from, ..SaveRequest::default() }
+    }
+
+    /// Whether it passes the gate, as far as is known.
+    pub(super) fn is_usable(&self, service: &Service) -> bool {
+        service.registry.check_result(self.id).is_none_or(|found| found.broken.is_none())
+    }
+
+    fn shown(&self, kind: ComponentKind) -> Endpoint {
+        let (fields, statements) = described(self.manifest.as_ref(), &self.name);
+        let version = EndpointVersion {
+            fields,
+            statements,
+            id: Id(self.id),
+            version: self.version,
+            author: self.author.clone(),
+            kind,
+            digest: self.digest.clone(),
+            inserted_at: Time(self.created_at),
+        };
+        let (updated_at, warnings) = (Time(self.updated_at), self.warnings.clone());
+        Endpoint { version, updated_at, warnings, component: None, made_sources: Vec::new() }
     }
 }
 
@@ -110,7 +224,7 @@ fn warnings(version: i64, found: Option<&CheckResult>) -> Vec<String> {
 pub(super) async fn known(service: &Service, id_or_name: &str) -> Result<EndpointView, Failure> {
     let entry = service.registry.find(id_or_name);
     let record = match entry.map(|entry| entry.id) {
-        Some(id) => blocking(&service.store, move |store| store.catalog().endpoint_by_id(id)).await?,
+        Some(id) => service.endpoint_record(id).await?,
         None => None,
     };
     let unknown = || Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name);
@@ -128,9 +242,8 @@ pub(super) async fn version_of(
     endpoint: &EndpointView,
     version: &str,
 ) -> Result<EndpointRecord, Failure> {
-    let id = endpoint.id;
     let wanted = match version.parse() {
-        Ok(number) => blocking(&service.store, move |store| store.catalog().endpoint_version(id, number)).await?,
+        Ok(number) => service.endpoint_version(endpoint.id, number).await?,
         Err(_) => None,
     };
     wanted.ok_or_else(|| {
@@ -140,58 +253,42 @@ pub(super) async fn version_of(
     })
 }
 
-/// The JSON of these endpoints.
-pub(super) async fn all_shown(service: &Service, known: &[EndpointView]) -> Result<Vec<Value>, Failure> {
+/// These endpoints as answers show them.
+pub(super) async fn all_shown(service: &Service, known: &[EndpointView]) -> Result<Vec<Endpoint>, Failure> {
     let kinds = service.kinds.of(known.iter().map(|one| one.digest.clone()).collect()).await?;
     Ok(known.iter().zip(kinds).map(|(one, kind)| one.shown(kind)).collect())
 }
 
-pub(super) async fn shown(service: &Service, known: EndpointView) -> Result<Value, Failure> {
-    Ok(all_shown(service, &[known]).await?.pop().unwrap_or_default())
+pub(super) async fn shown(service: &Service, known: EndpointView) -> Result<Endpoint, Failure> {
+    let kind = service.kinds.of(vec![known.digest.clone()]).await?.pop();
+    Ok(known.shown(kind.unwrap_or(ComponentKind::Wasm)))
 }
 
-/// The JSON of an endpoint that was just saved.
-pub(super) async fn saved_shown(service: &Service, endpoint: &Endpoint) -> Result<Value, Failure> {
+/// An endpoint that was just saved, as answers show it.
+pub(super) async fn saved_shown(service: &Service, endpoint: &registry::Endpoint) -> Result<Endpoint, Failure> {
     shown(service, EndpointView::of(endpoint, service.registry.check_result(endpoint.id).as_deref())).await
 }
 
-/// The JSON of a definition, with the field names of the HTTP interface.
-fn described(manifest: &Manifest) -> Value {
-    let Manifest { name, description, query, statements, parameters, settings, limits, alerts } = manifest;
-    json!({
-        "name": name,
-        "description": description,
-        "query": query,
-        "statements": statements,
-        "parameters": parameters,
-        "max_limit": settings.max_limit,
-        "cache_duration_seconds": settings.cache_duration_seconds,
-        "proactive_requerying_seconds": settings.proactive_requerying_seconds,
-        "sandboxable": settings.sandboxable,
-        "redact_pii": settings.redact_pii,
-        "errors": settings.errors,
-        "enable_auth": settings.enable_auth,
-        "labels": settings.labels,
-        "limits": limits,
-        "alerts": alerts,
-    })
+/// The fields of a definition, and its statements. Of one that another release wrote with other fields, only the name is known.
+fn described(manifest: Option<&Manifest>, name: &str) -> (EndpointFields, Option<BTreeMap<String, String>>) {
+    match manifest {
+        Some(manifest) => (manifest.clone().into(), Some(manifest.statements.clone())),
+        None => (EndpointFields { name: Some(name.to_owned()), ..EndpointFields::default() }, None),
+    }
 }
 
-/// The JSON of a stored version.
-pub(super) fn version_shown(record: &EndpointRecord, kind: ComponentKind) -> Value {
-    let mut value = match serde_json::from_str::<Manifest>(&record.manifest) {
-        Ok(manifest) => described(&manifest),
-        // Another release with other fields wrote the definition, so only its name and what the record itself holds are
-        // shown.
-        Err(_) => json!({"name": record.name}),
-    };
-    if let Value::Object(fields) = &mut value {
-        fields.insert("id".to_owned(), record.id.to_string().into());
-        fields.insert("version".to_owned(), record.version.into());
-        fields.insert("author".to_owned(), record.author.clone().into());
-        fields.insert("kind".to_owned(), kind.name().into());
-        fields.insert("digest".to_owned(), record.component.clone().into());
-        fields.insert("inserted_at".to_owned(), time(record.updated_at));
+/// A stored version, as answers show it.
+pub(super) fn version_shown(record: EndpointRecord, kind: ComponentKind) -> EndpointVersion {
+    let manifest = serde_json::from_str::<Manifest>(&record.manifest).ok();
+    let (fields, statements) = described(manifest.as_ref(), &record.name);
+    EndpointVersion {
+        fields,
+        statements,
+        id: Id(record.id),
+        version: record.version,
+        author: record.author,
+        kind,
+        digest: record.component,
+        inserted_at: Time(record.updated_at),
     }
-    value
 }

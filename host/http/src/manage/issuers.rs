@@ -1,124 +1,124 @@
 //! `/api/issuers/denied`: the deny list, by which tokens of issuers are refused before they end.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
-use serde_json::{Value, json};
-use tidegate_model::{Code, Failure, nearest, parse_timestamp};
+use axum::extract::{Path, Request};
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tidegate_model::{Code, Failure, nearest};
 use tidegate_service::issuers::Issuers;
 use tidegate_service::tokens::{DeniedClaim, MOST_DENIED, NewDenial};
-use tidegate_service::{Service, blocking};
-use tidegate_store::{DeniedRecord, Store};
+use tidegate_store::DeniedRecord;
 use uuid::Uuid;
 
-use super::fields::Fields;
-use super::{ManageResult, created, found, private, time};
-use crate::app::App;
+use super::fields::{Definition as _, Fields, definition};
+use super::{Admin, ManageResult, created, found};
 use crate::failure::Refusal;
+use crate::shown::{Id, Time};
 
-/// The fields of an entry that are shown, and ignored when they are sent.
-const SHOWN_ONLY: [&str; 3] = ["id", "name", "inserted_at"];
-
-/// An entry as it is shown. Its `name` is null if the configuration has no such issuer any more.
-fn shown(issuers: &Issuers, record: &DeniedRecord) -> Value {
-    let of = |claim: DeniedClaim| (record.claim == claim.name()).then_some(&record.value);
-    json!({
-        "id": record.id.to_string(),
-        "name": issuers.named(&record.issuer).map(|issuer| &issuer.name),
-        "issuer": record.issuer,
-        "subject": of(DeniedClaim::Subject),
-        "jti": of(DeniedClaim::TokenId),
-        "until": time(record.until),
-        "reason": record.reason,
-        "inserted_at": time(record.created_at),
-    })
+definition! {
+    /// What may be said of tokens of an issuer that are refused.
+    pub(crate) struct DenialFields and NewDeniedTokens needs ["issuer", "until"] {
+        /// The name of an [[issuer]] of the configuration, or its iss.
+        issuer: String,
+        /// The sub of the tokens.
+        #[schemars(length(max = 255))]
+        subject: Option<String>,
+        /// The jti of one token, in the place of a subject.
+        #[schemars(length(max = 1024))]
+        jti: Option<String>,
+        /// When they are no longer refused; at most 366 days ahead.
+        #[schemars(extend("format" = "date-time"))]
+        until: String = "an ISO 8601 time",
+        #[schemars(length(max = 512))]
+        reason: Option<String>,
+    }
 }
 
-async fn records(service: &Service) -> Result<Vec<DeniedRecord>, Failure> {
-    let now = service.clock.now();
-    blocking(&service.store, move |store| store.catalog().denied(now)).await
+/// Tokens of an issuer that are refused.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DeniedTokens {
+    id: Id,
+    /// The issuer's name; null if the configuration does not have it.
+    name: Option<String>,
+    /// The iss of the tokens.
+    issuer: String,
+    /// The sub of the tokens.
+    subject: Option<String>,
+    /// The jti of one token, in the place of a subject.
+    jti: Option<String>,
+    until: Time,
+    reason: String,
+    inserted_at: Time,
+}
+
+fn shown(issuers: &Issuers, record: DeniedRecord) -> DeniedTokens {
+    let of = |claim: DeniedClaim| (record.claim == claim.name()).then(|| record.value.clone());
+    DeniedTokens {
+        id: Id(record.id),
+        name: issuers.named(&record.issuer).map(|issuer| issuer.name.clone()),
+        subject: of(DeniedClaim::Subject),
+        jti: of(DeniedClaim::TokenId),
+        until: Time(record.until),
+        inserted_at: Time(record.created_at),
+        issuer: record.issuer,
+        reason: record.reason,
+    }
 }
 
 /// `GET /api/issuers/denied`: what is denied now, oldest first.
-pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
-    private(&app.service, &headers)?;
-    let all = records(&app.service).await?;
-    found(all.iter().map(|record| shown(&app.service.issuers, record)).collect())
+pub(crate) async fn list(admin: Admin) -> ManageResult<Vec<DeniedTokens>> {
+    let all = admin.denied_tokens().await?;
+    found(all.into_iter().map(|record| shown(&admin.issuers, record)).collect())
 }
 
 /// `POST /api/issuers/denied`: denies the tokens of a subject, or one token. It is in effect when it is answered. If they are
 /// denied already, the entry gets the new end and reason.
-pub(crate) async fn deny(State(app): State<Arc<App>>, request: Request) -> ManageResult {
-    let service = &app.service;
-    let access = private(service, request.headers())?;
-    let mut fields = Fields::read(service, &access, request).await?;
-    fields.ignore(&SHOWN_ONLY);
-    let issuer = issuer(&mut fields, &service.issuers);
-    let (claim, value) = claim(&mut fields);
-    let until = fields.take::<String>("until", "an ISO 8601 time").map(|text| (parse_timestamp(&text), text));
-    match &until {
-        Some((None, text)) => {
-            fields.refuse("until", format!("'{text}' is no ISO 8601 time; write e.g. 2027-01-31T12:00:00Z"));
-        }
-        None if !fields.has_refused("until") => {
-            fields.refuse("until", "until is missing: when the tokens are good again, as an ISO 8601 time");
-        }
-        _ => {}
+pub(crate) async fn deny(admin: Admin, request: Request) -> ManageResult<DeniedTokens> {
+    let service = &admin;
+    let mut fields = Fields::read(service, &admin.caller, request).await?;
+    fields.ignore_shown::<DeniedTokens>();
+    let sent = DenialFields::take(&mut fields);
+    let issuer = issuer(&mut fields, sent.issuer, &service.issuers);
+    let (claim, value) = claim(&mut fields, sent.subject.flatten(), sent.jti.flatten());
+    if sent.until.is_none() && !fields.has_refused("until") {
+        fields.refuse("until", "until is missing: when the tokens are good again, as an ISO 8601 time");
     }
     let now = service.clock.now();
     // What is missing is told already; a time that is none stands for one that is fine.
-    let until = until.and_then(|(time, _)| time).unwrap_or(now + 1);
-    let reason = fields.take::<Option<String>>("reason", "a text, or null").flatten().unwrap_or_default();
-    let new = NewDenial { issuer, claim, value, until, reason };
-    if let Err(failure) = new.validate(now) {
-        for failure in failure.each() {
-            if !failure.location.as_deref().is_some_and(|field| fields.has_refused(field)) {
-                fields.fail(failure);
-            }
-        }
-    }
+    let until = sent.until.and_then(|text| fields.time("until", &text)).unwrap_or(now + 1);
+    let new = NewDenial { issuer, claim, value, until, reason: sent.reason.flatten().unwrap_or_default() };
+    fields.check(new.validate(now));
     fields.done()?;
-    let tokens = Arc::clone(&service.tokens);
-    let record = new.record(now);
-    let put = move |store: &Store| tokens.change(store.catalog(), |catalog| catalog.deny(&record, MOST_DENIED));
-    let Some(stored) = blocking(&service.store, put).await? else {
+    let Some(stored) = service.deny_tokens(&new).await? else {
         let message = format!(
             "the deny list has {MOST_DENIED} entries, which is the most; DELETE /api/issuers/denied/ID takes one away, and \
              not_before of the [[issuer]] refuses all its tokens from before a time"
         );
         return Err(Failure::new(Code::Refused, message).into());
     };
-    tracing::info!(denied = %stored.id, issuer = stored.issuer, by = access.label(), "tokens of an issuer are denied");
-    created(shown(&service.issuers, &stored))
+    tracing::info!(denied = %stored.id, issuer = stored.issuer, by = admin.caller.label(), "tokens of an issuer are denied");
+    created(shown(&service.issuers, stored))
 }
 
 /// `DELETE /api/issuers/denied/{denied}`: the tokens are good again.
-pub(crate) async fn allow(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Result<StatusCode, Refusal> {
-    let access = private(&app.service, &headers)?;
+pub(crate) async fn allow(admin: Admin, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
     let missing = || {
         let message =
             format!("the deny list has no entry {id}; GET /api/issuers/denied shows the ids, and what is over is gone");
         Failure::new(Code::NotFound, message)
     };
     let wanted = Uuid::try_parse(&id).map_err(|_| missing())?;
-    let tokens = Arc::clone(&app.service.tokens);
-    let delete = move |store: &Store| tokens.change(store.catalog(), |catalog| catalog.allow(wanted));
-    if !blocking(&app.service.store, delete).await? {
+    if !admin.allow_tokens(wanted).await? {
         return Err(missing().into());
     }
-    tracing::info!(denied = %wanted, by = access.label(), "tokens of an issuer are no longer denied");
+    tracing::info!(denied = %wanted, by = admin.caller.label(), "tokens of an issuer are no longer denied");
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The `iss` that is meant by the field `issuer`: the name of an issuer, or its `iss`. Only issuers of the configuration are
 /// taken, because an entry for a misspelt one would deny nothing.
-fn issuer(fields: &mut Fields, issuers: &Issuers) -> String {
-    let Some(named) = fields.text("issuer") else {
+fn issuer(fields: &mut Fields, sent: Option<String>, issuers: &Issuers) -> String {
+    let Some(named) = sent else {
         if !fields.has_refused("issuer") {
             fields.refuse("issuer", "issuer is missing: the name of an [[issuer]], or its iss");
         }
@@ -138,10 +138,8 @@ fn issuer(fields: &mut Fields, issuers: &Issuers) -> String {
 }
 
 /// The claim that is denied, by the one of two fields that was sent.
-fn claim(fields: &mut Fields) -> (DeniedClaim, String) {
-    let subject = fields.take::<Option<String>>("subject", "a text, or null");
-    let id = fields.take::<Option<String>>("jti", "a text, or null");
-    match (subject.flatten(), id.flatten()) {
+fn claim(fields: &mut Fields, subject: Option<String>, id: Option<String>) -> (DeniedClaim, String) {
+    match (subject, id) {
         (Some(subject), None) => (DeniedClaim::Subject, subject),
         (None, Some(id)) => (DeniedClaim::TokenId, id),
         (both, _) => {

@@ -1,12 +1,13 @@
 //! The management routes: endpoints and their versions, sources, access tokens, denied tokens. They require a private token.
 
 pub(crate) mod access;
-mod access_view;
+pub(crate) mod access_view;
+pub(crate) mod alert_view;
 pub(crate) mod alerts;
 mod answer_room;
-mod component_view;
+pub(crate) mod component_view;
 pub(crate) mod components;
-mod endpoint_view;
+pub(crate) mod endpoint_view;
 pub(crate) mod endpoints;
 mod fields;
 pub(crate) mod issuers;
@@ -16,16 +17,20 @@ pub(crate) mod sources;
 pub(crate) mod tokens;
 pub(crate) mod trial;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde_json::Value;
 use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
 use tidegate_service::answer::TenantMemory;
 use tidegate_service::tokens::Access;
 
+use self::precondition::Precondition;
+use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
 
@@ -44,18 +49,37 @@ const ALERTS_ARE: &str = "a list of alerts (name, every_minutes, condition, url,
                           paused, description)";
 
 /// The answer of a management route.
-type ManageResult = Result<(StatusCode, HeaderMap, Json<Value>), Refusal>;
+type ManageResult<T> = Result<(StatusCode, HeaderMap, Json<T>), Refusal>;
 
-/// Authenticates a request to a management route.
-///
-/// # Errors
-/// [`Code::Unauthorized`]; [`Code::Forbidden`] for a token without the scope `private`.
-fn private(service: &Service, headers: &HeaderMap) -> Result<Arc<Access>, Failure> {
-    let access = authenticate(service, headers)?;
-    if access.is_private() {
-        return Ok(access);
+/// A request that may manage the service: one with a private token. A handler that takes it cannot be reached without.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    app: Arc<App>,
+    /// What its token allows.
+    caller: Arc<Access>,
+    /// What it says of the state that it changes.
+    precondition: Precondition,
+}
+
+impl Deref for Admin {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.app.service
     }
-    Err(Failure::new(Code::Forbidden, "management needs an access token with the scope private"))
+}
+
+impl FromRequestParts<Arc<App>> for Admin {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
+        let access = authenticate(&app.service, &parts.headers)?;
+        if !access.is_private() {
+            let message = "management needs an access token with the scope private";
+            return Err(Failure::new(Code::Forbidden, message).into());
+        }
+        Ok(Self { app: Arc::clone(app), caller: access, precondition: Precondition::of(&parts.headers) })
+    }
 }
 
 /// The memory for the bodies of a token's requests.
@@ -63,25 +87,19 @@ fn memory_of(service: &Service, access: &Access) -> TenantMemory {
     service.executor.answers().of(access.tenant())
 }
 
-fn found(value: Value) -> ManageResult {
+fn found<T>(value: T) -> ManageResult<T> {
     Ok((StatusCode::OK, HeaderMap::new(), Json(value)))
 }
 
-fn created(value: Value) -> ManageResult {
+fn created<T>(value: T) -> ManageResult<T> {
     Ok((StatusCode::CREATED, HeaderMap::new(), Json(value)))
 }
 
 /// An answer with the entity tag of what it shows.
-fn tagged(answer: ManageResult, tag: &str) -> ManageResult {
+fn tagged<T>(answer: ManageResult<T>, tag: &str) -> ManageResult<T> {
     let (status, mut headers, value) = answer?;
     if let Ok(tag) = HeaderValue::from_str(tag) {
         headers.insert(header::ETAG, tag);
     }
     Ok((status, headers, value))
-}
-
-/// A time in microseconds since 1970 as ISO 8601 text.
-fn time(micros: i64) -> Value {
-    chrono::DateTime::from_timestamp_micros(micros)
-        .map_or(Value::Null, |time| time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true).into())
 }

@@ -1,7 +1,7 @@
 //! `If-Match`: a change is made only to the state that its author has seen, so that nobody's change is lost.
 
 use axum::http::{HeaderMap, HeaderValue, header};
-use serde_json::Value;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tidegate_model::{Code, Failure};
 use uuid::Uuid;
@@ -66,8 +66,9 @@ pub(super) fn tag_of_version(id: Uuid, version: i64) -> String {
 }
 
 /// The entity tag of settings that have no versions.
-pub(super) fn tag_of_settings(id: Uuid, settings: &Value) -> String {
-    let digest = hex::encode(Sha256::digest(settings.to_string()));
+pub(super) fn tag_of_settings(id: Uuid, settings: &impl Serialize) -> String {
+    let settings = serde_json::to_string(settings).unwrap_or_default();
+    let digest = hex::encode(Sha256::digest(settings));
     format!("\"{id}.{}\"", digest.get(..32).unwrap_or_default())
 }
 

@@ -1,13 +1,13 @@
 //! How an endpoint is saved, as the query string says it, and the answer to that.
 
 use serde::Deserialize;
-use serde_json::Value;
 use tidegate_model::{Code, Failure};
-use tidegate_service::Service;
-use tidegate_service::access_report::Widened;
 use tidegate_service::registration::Saved;
+use tidegate_service::{SaveRequest, Service};
 
-use super::endpoint_view::saved_shown;
+use super::endpoint_view::{Endpoint, EndpointView, saved_shown, shown};
+use super::precondition::tag_of_version;
+use super::{Admin, ManageResult, created, found, tagged};
 
 /// The query string of a route that saves.
 #[derive(Deserialize)]
@@ -18,6 +18,11 @@ pub(crate) struct Saving {
 }
 
 impl Saving {
+    /// Checks that it can be read, before what it is about is.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.make_sources().and(self.refuse_wider()).and(self.strict()).map(drop)
+    }
+
     /// Whether sources that are named and not there are made.
     pub(super) fn make_sources(&self) -> Result<bool, Failure> {
         flag("make_sources", self.make_sources.as_deref())
@@ -34,6 +39,15 @@ impl Saving {
     }
 }
 
+/// Reports an error in a saved query as a refusal of the field `query`.
+pub(super) fn on_save(mut failure: Failure) -> Failure {
+    if failure.code.status() == 400 {
+        failure.location = Some("query".to_owned());
+        failure.code = Code::Refused;
+    }
+    failure
+}
+
 /// A flag of the query string.
 pub(super) fn flag(name: &str, sent: Option<&str>) -> Result<bool, Failure> {
     match sent {
@@ -43,22 +57,31 @@ pub(super) fn flag(name: &str, sent: Option<&str>) -> Result<bool, Failure> {
     }
 }
 
-/// The JSON of an endpoint that was just saved, with what its author is told and what that widens among its warnings.
-pub(super) async fn saved_and_widened(service: &Service, saved: &Saved) -> Result<Value, Failure> {
-    let mut shown = saved_shown(service, &saved.endpoint).await?;
-    add_warnings(&mut shown, saved.remarks.iter().map(ToString::to_string));
-    warn(&mut shown, &saved.widened);
-    Ok(shown)
-}
-
-/// Adds what a change widens to the warnings of an answer.
-pub(super) fn warn(shown: &mut Value, widened: &Widened) {
-    add_warnings(shown, widened.lines().into_iter());
-}
-
-fn add_warnings(shown: &mut Value, more: impl Iterator<Item = String>) {
-    let Some(fields) = shown.as_object_mut() else { return };
-    if let Value::Array(warnings) = fields.entry("warnings").or_insert_with(|| Value::Array(Vec::new())) {
-        warnings.extend(more.map(Value::from));
+impl Admin {
+    /// Saves a version of an endpoint. A change by somebody else since the request's precondition was checked is the same to the
+    /// client as one before it.
+    ///
+    /// # Errors
+    /// Those of the gate, about the field `query` where they are about the query; of the store.
+    pub(super) async fn save(&self, component: &[u8], saving: SaveRequest<'_>) -> Result<Saved, Failure> {
+        let saved = self.registrar.save_component(component, saving).await.map_err(on_save);
+        saved.map_err(|failure| self.precondition.of_save(failure))
     }
+}
+
+/// The answer with an endpoint that was just saved, with its entity tag. What its author is told and what that widens are among
+/// its warnings.
+pub(super) async fn saved_answer(service: &Service, saved: Saved, is_new: bool) -> ManageResult<Endpoint> {
+    let mut shown = saved_shown(service, &saved.endpoint).await?;
+    shown.warnings.extend(saved.remarks.iter().map(ToString::to_string));
+    shown.warnings.extend(saved.widened.lines());
+    shown.made_sources = saved.made;
+    let tag = tag_of_version(saved.endpoint.id, saved.endpoint.version);
+    tagged(if is_new { created(shown) } else { found(shown) }, &tag)
+}
+
+/// The answer with an endpoint that is as the request wants it: nothing is saved, and no version is made.
+pub(super) async fn unchanged(service: &Service, endpoint: EndpointView) -> ManageResult<Endpoint> {
+    let tag = endpoint.tag();
+    tagged(found(shown(service, endpoint).await?), &tag)
 }

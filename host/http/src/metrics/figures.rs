@@ -1,10 +1,30 @@
-//! Numbers that a part of the service counts itself, as metrics: a table of their names and of how each is read.
+//! How metrics are made: each is named where it is registered, and nowhere else. Numbers that a part of the service counts
+//! itself are a table of their names and of how each is read.
 
 use std::sync::atomic::Ordering;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry, Unit};
+
+/// A new metric under a name, with what it counts.
+pub(super) fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// As [`add`]; the unit becomes the end of the name.
+pub(super) fn add_with_unit<M: Metric + Clone + Default>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    unit: Unit,
+) -> M {
+    let metric = M::default();
+    registry.register_with_unit(name, help, unit, metric.clone());
+    metric
+}
 
 /// Reads one number.
 type Read<S> = fn(&S) -> u64;
@@ -24,14 +44,10 @@ impl<S> Figures<S> {
     pub(super) fn register(registry: &mut Registry, totals: &[Figure<S>], levels: &[Figure<S>]) -> Self {
         let mut all = Self { totals: Vec::new(), levels: Vec::new() };
         for (name, help, read) in totals {
-            let counter = Counter::default();
-            registry.register(*name, *help, counter.clone());
-            all.totals.push((counter, *read));
+            all.totals.push((add(registry, name, help), *read));
         }
         for (name, help, read) in levels {
-            let gauge = Gauge::default();
-            registry.register(*name, *help, gauge.clone());
-            all.levels.push((gauge, *read));
+            all.levels.push((add(registry, name, help), *read));
         }
         all
     }

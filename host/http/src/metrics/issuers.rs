@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_service::Service;
 
+use super::figures::{add, add_with_unit};
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct IssuerLabels {
     issuer: String,
@@ -28,7 +30,7 @@ struct OutcomeLabels {
 }
 
 /// The metrics of issuers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct IssuerMetrics {
     accepted: Family<IssuerLabels, Counter>,
     refused: Family<ReasonLabels, Counter>,
@@ -38,29 +40,29 @@ pub(super) struct IssuerMetrics {
 
 impl IssuerMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let all = Self::default();
-        registry.register(
-            "tidegate_issuer_tokens_accepted",
-            "Checks of tokens of issuers that were accepted",
-            all.accepted.clone(),
-        );
-        registry.register(
-            "tidegate_issuer_tokens_refused",
-            "Checks of tokens of issuers that were refused, by reason; of no issuer where the token names none of them",
-            all.refused.clone(),
-        );
-        registry.register(
-            "tidegate_issuer_fetches",
-            "How often the keys of issuers were read, by what came of it",
-            all.fetches.clone(),
-        );
-        registry.register_with_unit(
-            "tidegate_issuer_keys_age",
-            "Time since the keys of an issuer were read or confirmed; absent without keys",
-            Unit::Seconds,
-            all.ages.clone(),
-        );
-        all
+        Self {
+            accepted: add(
+                registry,
+                "tidegate_issuer_tokens_accepted",
+                "Checks of tokens of issuers that were accepted",
+            ),
+            refused: add(
+                registry,
+                "tidegate_issuer_tokens_refused",
+                "Checks of tokens of issuers that were refused, by reason; of no issuer where the token names none of them",
+            ),
+            fetches: add(
+                registry,
+                "tidegate_issuer_fetches",
+                "How often the keys of issuers were read, by what came of it",
+            ),
+            ages: add_with_unit(
+                registry,
+                "tidegate_issuer_keys_age",
+                "Time since the keys of an issuer were read or confirmed; absent without keys",
+                Unit::Seconds,
+            ),
+        }
     }
 
     pub(super) fn measure(&self, service: &Service) {

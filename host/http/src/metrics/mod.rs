@@ -14,6 +14,7 @@ mod issuers;
 mod objects;
 mod process;
 mod room;
+mod service;
 mod store;
 mod syslog;
 
@@ -28,19 +29,19 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_doors::BodyMemory;
-use tidegate_model::{Code, number, size};
-use tidegate_runtime::Class;
+use tidegate_model::{Code, number};
+use tidegate_runtime::{Class, PoolUse};
 use tidegate_service::Service;
+use tidegate_service::alerts::{AlertCounts, AlertStates};
 use tidegate_service::follow::FollowNumbers;
 use tidegate_store::StoreStats;
 
-use self::alerts::AlertMetrics;
 use self::doors::DoorMetrics;
 use self::durations::DurationMetrics;
-use self::figures::Figures;
+use self::figures::{Figures, add, add_with_unit};
 use self::issuers::IssuerMetrics;
 use self::process::ProcessMetrics;
-use self::room::RoomMetrics;
+use self::room::Disk;
 use self::syslog::SyslogMetrics;
 
 /// Upper bounds of the latency histogram, in seconds.
@@ -94,29 +95,19 @@ pub(crate) struct Metrics {
     failures: Family<FailureLabels, Counter>,
     cache: Family<CacheLabels, Counter>,
     components: Family<ComponentLabels, Counter>,
-    cache_entries: Gauge,
     ingest_events: Counter,
     ingest_refused: Counter,
     unread_times: Counter,
     future_times: Counter,
     early_times: Counter,
     ingest_bytes: Counter,
-    answers_refused: Gauge,
-    running: Gauge,
-    places: Gauge,
-    waiting: Gauge,
-    instances: Gauge,
-    instance_places: Gauge,
-    pool_memories: Gauge,
-    pool_stacks: Gauge,
-    pool_idle: Gauge,
-    ready: Gauge,
-    ready_bytes: Gauge,
     connections: Gauge,
     refused_connections: Counter,
     anonymous: Gauge,
     crowded_connections: Counter,
     process: ProcessMetrics,
+    service: Figures<Service>,
+    pool: Figures<PoolUse>,
     store: Figures<StoreStats>,
     store_times: DurationMetrics<StoreStats>,
     objects: Figures<StoreStats>,
@@ -124,11 +115,13 @@ pub(crate) struct Metrics {
     pub(crate) doors: DoorMetrics,
     /// The figures of syslog over TCP and TLS.
     pub(crate) syslog: SyslogMetrics,
-    alerts: AlertMetrics,
+    alerts: Figures<AlertCounts>,
+    alert_states: Figures<AlertStates>,
     issuers: IssuerMetrics,
-    room: RoomMetrics,
+    room: Figures<Service>,
+    bodies: Figures<BodyMemory>,
+    disk: Figures<Disk>,
     follow: Figures<FollowNumbers>,
-    unusable: Gauge,
 }
 
 impl Metrics {
@@ -136,127 +129,72 @@ impl Metrics {
         let mut registry = Registry::default();
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", "The running build", build);
-        let mut all = Self {
-            requests: Family::default(),
-            seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-            failures: Family::default(),
-            cache: Family::default(),
-            components: Family::default(),
-            cache_entries: Gauge::default(),
-            ingest_events: Counter::default(),
-            ingest_refused: Counter::default(),
-            unread_times: Counter::default(),
-            future_times: Counter::default(),
-            early_times: Counter::default(),
-            ingest_bytes: Counter::default(),
-            answers_refused: Gauge::default(),
-            running: Gauge::default(),
-            places: Gauge::default(),
-            waiting: Gauge::default(),
-            instances: Gauge::default(),
-            instance_places: Gauge::default(),
-            pool_memories: Gauge::default(),
-            pool_stacks: Gauge::default(),
-            pool_idle: Gauge::default(),
-            ready: Gauge::default(),
-            ready_bytes: Gauge::default(),
-            connections: Gauge::default(),
-            refused_connections: Counter::default(),
-            anonymous: Gauge::default(),
-            crowded_connections: Counter::default(),
-            process: ProcessMetrics::register(&mut registry),
-            store: Figures::register(&mut registry, &store::TOTALS, &store::LEVELS),
-            store_times: DurationMetrics::register(&mut registry, &store::TIMES),
-            objects: Figures::register(&mut registry, &objects::TOTALS, &objects::LEVELS),
-            doors: DoorMetrics::register(&mut registry),
-            syslog: SyslogMetrics::register(&mut registry),
-            alerts: AlertMetrics::register(&mut registry),
-            issuers: IssuerMetrics::register(&mut registry),
-            room: RoomMetrics::register(&mut registry),
-            follow: Figures::register(&mut registry, &follow::TOTALS, &follow::LEVELS),
-            unusable: Gauge::default(),
-            registry: Registry::default(),
-        };
-        registry.register("tidegate_requests", "Requests by route, method and class of status", all.requests.clone());
-        registry.register_with_unit(
-            "tidegate_request_duration",
-            "Time from a request's head to the end of its answer",
-            Unit::Seconds,
-            all.seconds.clone(),
-        );
-        registry.register("tidegate_failures", "Refused and failed requests by route and code", all.failures.clone());
-        registry.register("tidegate_cache_lookups", "Lookups of kept answers", all.cache.clone());
-        registry.register(
-            "tidegate_component_outcomes",
-            "Requests that came to a component, by how it ended and which limit or fault ended it",
-            all.components.clone(),
-        );
-        registry.register("tidegate_ingest_events", "Events that were acknowledged", all.ingest_events.clone());
-        registry.register("tidegate_ingest_refused_events", "Events that were refused", all.ingest_refused.clone());
-        registry.register(
-            "tidegate_ingest_unread_times",
-            "Acknowledged events with a time that is not understood; they have the time of their arrival",
-            all.unread_times.clone(),
-        );
-        registry.register(
-            "tidegate_ingest_future_times",
-            "Acknowledged events with a time more than a day after their arrival",
-            all.future_times.clone(),
-        );
-        registry.register(
-            "tidegate_ingest_early_times",
-            "Acknowledged events with a time in 1970",
-            all.early_times.clone(),
-        );
-        registry.register_with_unit(
-            "tidegate_ingest",
-            "Bodies of events that were acknowledged, decompressed",
-            Unit::Bytes,
-            all.ingest_bytes.clone(),
-        );
-        registry.register(
-            "tidegate_connections_refused",
-            "Connections over the limit, on which only /health was served",
-            all.refused_connections.clone(),
-        );
-        registry.register(
-            "tidegate_connections_crowded",
-            "Connections beyond those that their address may have without a token, on which only /health and tokens are served",
-            all.crowded_connections.clone(),
-        );
-        for (name, help, gauge) in [
-            ("tidegate_cache_entries", "Kept answers", &all.cache_entries),
-            (
-                "tidegate_answers_without_room",
-                "Answers that found no room among those that are not yet read, since the start",
-                &all.answers_refused,
+        let seconds = Family::<_, _, fn() -> Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
+        let help = "Time from a request's head to the end of its answer";
+        registry.register_with_unit("tidegate_request_duration", help, Unit::Seconds, seconds.clone());
+        let all = &mut registry;
+        Self {
+            requests: add(all, "tidegate_requests", "Requests by route, method and class of status"),
+            seconds,
+            failures: add(all, "tidegate_failures", "Refused and failed requests by route and code"),
+            cache: add(all, "tidegate_cache_lookups", "Lookups of kept answers"),
+            components: add(
+                all,
+                "tidegate_component_outcomes",
+                "Requests that came to a component, by how it ended and which limit or fault ended it",
             ),
-            ("tidegate_queries_running", "Queries that run", &all.running),
-            ("tidegate_queries_places", "Queries that may run at once", &all.places),
-            ("tidegate_queries_waiting", "Queries that wait for their turn", &all.waiting),
-            ("tidegate_components_running", "Components that run", &all.instances),
-            ("tidegate_components_places", "Components that may run at once", &all.instance_places),
-            ("tidegate_components_memories", "Memories of the pool in use", &all.pool_memories),
-            ("tidegate_components_stacks", "Stacks of the pool in use", &all.pool_stacks),
-            ("tidegate_components_idle_bytes", "Resident memory of the pool that is not in use", &all.pool_idle),
-            ("tidegate_components_ready", "Components that are kept ready in memory", &all.ready),
-            (
-                "tidegate_components_ready_bytes",
-                "Compiled code of the components that are kept ready",
-                &all.ready_bytes,
+            ingest_events: add(all, "tidegate_ingest_events", "Events that were acknowledged"),
+            ingest_refused: add(all, "tidegate_ingest_refused_events", "Events that were refused"),
+            unread_times: add(
+                all,
+                "tidegate_ingest_unread_times",
+                "Acknowledged events with a time that is not understood; they have the time of their arrival",
             ),
-            ("tidegate_connections", "Open connections", &all.connections),
-            (
+            future_times: add(
+                all,
+                "tidegate_ingest_future_times",
+                "Acknowledged events with a time more than a day after their arrival",
+            ),
+            early_times: add(all, "tidegate_ingest_early_times", "Acknowledged events with a time in 1970"),
+            ingest_bytes: add_with_unit(
+                all,
+                "tidegate_ingest",
+                "Bodies of events that were acknowledged, decompressed",
+                Unit::Bytes,
+            ),
+            connections: add(all, "tidegate_connections", "Open connections"),
+            refused_connections: add(
+                all,
+                "tidegate_connections_refused",
+                "Connections over the limit, on which only /health was served",
+            ),
+            anonymous: add(
+                all,
                 "tidegate_connections_without_token",
                 "Open connections on which no valid token was seen, when the last one came",
-                &all.anonymous,
             ),
-            ("tidegate_endpoints_unusable", "Saved endpoints that cannot be used", &all.unusable),
-        ] {
-            registry.register(name, help, gauge.clone());
+            crowded_connections: add(
+                all,
+                "tidegate_connections_crowded",
+                "Connections beyond those that their address may have without a token, on which only /health and tokens are served",
+            ),
+            process: ProcessMetrics::register(all),
+            service: Figures::register(all, &[], &service::LEVELS),
+            pool: Figures::register(all, &[], &service::POOL),
+            store: Figures::register(all, &store::TOTALS, &store::LEVELS),
+            store_times: DurationMetrics::register(all, &store::TIMES),
+            objects: Figures::register(all, &objects::TOTALS, &objects::LEVELS),
+            doors: DoorMetrics::register(all),
+            syslog: SyslogMetrics::register(all),
+            alerts: Figures::register(all, &alerts::TOTALS, &[]),
+            alert_states: Figures::register(all, &[], &alerts::LEVELS),
+            issuers: IssuerMetrics::register(all),
+            room: Figures::register(all, &[], &room::LEVELS),
+            bodies: Figures::register(all, &[], &room::BODIES),
+            disk: Figures::register(all, &[], &room::DISK),
+            follow: Figures::register(all, &follow::TOTALS, &follow::LEVELS),
+            registry,
         }
-        all.registry = registry;
-        all
     }
 
     /// Counts a request whose response is complete.
@@ -319,40 +257,30 @@ impl Metrics {
 
     /// Reads the values that other components hold.
     pub(crate) fn measure(&self, service: &Service, bodies: &BodyMemory, is_ready: bool) {
-        let set = |gauge: &Gauge, n: usize| {
-            gauge.set(i64::try_from(n).unwrap_or(i64::MAX));
-        };
-        let (running, places, waiting) = service.executor.admission().numbers();
-        set(&self.running, running);
-        set(&self.places, places);
-        set(&self.waiting, waiting);
-        set(&self.answers_refused, size(service.executor.answers().refused()));
-        let pool = service.endpoints.pool_use();
-        set(&self.instances, pool.running);
-        set(&self.instance_places, pool.places);
-        set(&self.pool_memories, pool.memories);
-        set(&self.pool_stacks, pool.stacks);
-        set(&self.pool_idle, pool.idle_bytes);
-        set(&self.ready, pool.ready);
-        set(&self.ready_bytes, pool.ready_bytes);
         for (ended, count) in service.executor.outcomes().counts() {
             let class = ended.map_or("answered", Class::name);
             let reason = ended.map_or("", Class::reason);
             let counter = self.components.get_or_create(&ComponentLabels { class, reason });
             counter.inner().store(count, Ordering::Relaxed);
         }
-        let (entries, _) = service.cache.size();
-        set(&self.cache_entries, size(entries));
         let stats = service.store.stats();
         self.process.measure(is_ready);
+        self.service.measure(service);
+        self.pool.measure(&service.endpoints.pool_use());
         self.store.measure(&stats);
         self.store_times.measure(&stats);
-        self.room.measure(service, bodies, stats.unflushed_bytes);
         self.objects.measure(&stats);
-        self.alerts.measure(service);
+        self.alerts.measure(&service.alerts.counts());
+        if let Ok(states) = service.alerts.states() {
+            self.alert_states.measure(&states);
+        }
         self.issuers.measure(service);
+        self.room.measure(service);
+        self.bodies.measure(bodies);
+        if let Some(disk) = Disk::of(&service.options.data_dir) {
+            self.disk.measure(&disk);
+        }
         self.follow.measure(&service.following.numbers());
-        set(&self.unusable, service.registry.unusable().0);
     }
 }
 

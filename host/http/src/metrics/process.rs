@@ -7,11 +7,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::figures::{add, add_with_unit};
+
 /// The unit of processor times in `/proc`, in parts of a second: the same on all machines that Linux runs on.
 const TICKS: f64 = 100.0;
 
 /// What the system says of the process; all 0 where it has no `/proc`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ProcessMetrics {
     processor: Counter<f64, AtomicU64>,
     memory: Gauge,
@@ -23,19 +25,14 @@ pub(super) struct ProcessMetrics {
 
 impl ProcessMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let all = Self::default();
-        let cpu = "Processor time that the process used";
-        registry.register_with_unit("process_cpu", cpu, Unit::Seconds, all.processor.clone());
-        for (name, help, gauge) in [
-            ("process_resident_memory_bytes", "Memory of the process that is resident", &all.memory),
-            ("process_open_fds", "Open files of the process", &all.files),
-            ("process_max_fds", "Files that the process may have open", &all.most_files),
-            ("process_start_time_seconds", "When the process started, since 1970", &all.started),
-            ("tidegate_ready", "1 while GET /ready is 200", &all.ready),
-        ] {
-            registry.register(name, help, gauge.clone());
+        Self {
+            processor: add_with_unit(registry, "process_cpu", "Processor time that the process used", Unit::Seconds),
+            memory: add(registry, "process_resident_memory_bytes", "Memory of the process that is resident"),
+            files: add(registry, "process_open_fds", "Open files of the process"),
+            most_files: add(registry, "process_max_fds", "Files that the process may have open"),
+            started: add(registry, "process_start_time_seconds", "When the process started, since 1970"),
+            ready: add(registry, "tidegate_ready", "1 while GET /ready is 200"),
         }
-        all
     }
 
     /// Takes over the numbers as they are now. Blocks the thread.

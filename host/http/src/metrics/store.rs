@@ -43,7 +43,7 @@ pub(super) const TIMES: [Timed<StoreStats>; 2] = [
 ];
 
 /// Gauges: current numbers.
-pub(super) const LEVELS: [Figure<StoreStats>; 17] = [
+pub(super) const LEVELS: [Figure<StoreStats>; 18] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
@@ -55,6 +55,9 @@ pub(super) const LEVELS: [Figure<StoreStats>; 17] = [
         "Sources with a field that has often had values of several kinds since the start; the log names the field",
         |stats| stats.mixed_sources,
     ),
+    ("tidegate_store_unflushed_bytes", "Bytes of memory that hold events that no segment holds yet", |stats| {
+        stats.unflushed_bytes
+    }),
     ("tidegate_store_segments", "Segments", |stats| stats.segments),
     ("tidegate_store_segment_events", "Events in segments", |stats| stats.segment_rows),
     ("tidegate_store_segment_bytes", "Bytes of the segments' files", |stats| stats.segment_bytes),

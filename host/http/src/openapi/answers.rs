@@ -12,7 +12,8 @@ use tidegate_service::{ColumnPlanner, Tenant};
 use tidegate_store::EndpointEntry;
 use tokio::time::timeout;
 
-use super::columns::{AnswerSchema, CachedSchema, row_schema};
+use super::columns::row_schema;
+use super::row_schemas::{AnswerSchema, CachedSchema};
 use super::state::OpenApi;
 
 /// How long one request may plan queries. Endpoints that are not planned by then are described without columns.

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use tidegate_model::Errors;
 use tidegate_service::answer::Format;
 
-use super::follow_routes;
-use super::schemas::{reference, schemas};
+use super::schemas::reference;
+use crate::follow::EVENTS;
 use crate::middleware::error_status::STATUS;
 
 /// The status codes of refusals, and the description of each.
@@ -73,11 +73,18 @@ pub(super) fn rows_content(result: Value, errors: Errors, adhoc: bool) -> Value 
         let media_type = format.content_type().split(';').next().unwrap_or_default();
         (media_type.to_owned(), json!({"schema": schema}))
     });
-    Value::Object(content.into_iter().chain(adhoc.then(follow_routes::content)).collect())
+    Value::Object(content.into_iter().chain(adhoc.then(events)).collect())
 }
 
-/// All components.
-pub(super) fn components() -> Value {
+/// The content with which a followed query is answered.
+fn events() -> (String, Value) {
+    let description = "Server-Sent Events, one for each row as a JSON object, until the caller leaves: first the newest rows, \
+                       then `live`, then new rows. Beside them `missed`, `gap` and `end`. For a query that selects rows of one table.";
+    (EVENTS.to_owned(), json!({"schema": {"type": "string", "description": description}}))
+}
+
+/// All components, with the schemas of types.
+pub(super) fn components(schemas: Map<String, Value>) -> Value {
     let error = json!({"schema": reference("schemas", "Error")});
     let plain = REFUSALS.map(|refusal| (refusal, "Refused", json!({"application/json": error})));
     // Exporters read `google.rpc.Status`, in the encoding of their request.
@@ -101,18 +108,23 @@ pub(super) fn components() -> Value {
         },
         "parameters": parameters(),
         "responses": Map::from_iter(refusals),
-        "schemas": schemas(),
+        "schemas": schemas,
     })
 }
 
 fn parameters() -> Value {
-    let text = json!({"type": "string"});
-    let in_path = |name: &str, description: &str| json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string", "minLength": 1}});
-    let in_query = |name: &str, description: &str, schema: &Value| json!({"name": name, "in": "query", "description": description, "schema": schema});
+    let text = &json!({"type": "string"});
+    let flag = &json!({"type": "boolean", "default": false});
+    let key = &json!({"type": "string", "minLength": 1, "maxLength": 255});
+    let number = &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100});
     // An empty value means the same as an absent parameter.
     let formats: Vec<&str> = Format::ALL.map(Format::name).into_iter().chain([""]).collect();
-    let formats = json!({"type": "string", "enum": formats});
-    let mut all = json!({
+    let formats = &json!({"type": "string", "enum": formats});
+    let of = |place: &str, name: &str, description: &str, schema: &Value| json!({"name": name, "in": place, "description": description, "schema": schema});
+    let in_query = |name: &str, description: &str, schema: &Value| of("query", name, description, schema);
+    let in_header = |name: &str, description: &str, schema: &Value| of("header", name, description, schema);
+    let in_path = |name: &str, description: &str| json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string", "minLength": 1}});
+    json!({
         "endpoint": in_path("endpoint", "The id or the name of an endpoint."),
         "dataset": in_path("dataset", "The name of a source."),
         "index": in_path("index", "The name of a source."),
@@ -122,31 +134,25 @@ fn parameters() -> Value {
         "denied": in_path("denied", "The id of an entry of the deny list."),
         "alert": in_path("alert", "The name of an alert."),
         "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}},
-        "sql": in_query("sql", "An ad-hoc query in SQL, which is run in place of the saved one over the endpoint's tables.", &text),
-        "lql": in_query("lql", "An ad-hoc query in LQL; not read if there is `sql`.", &text),
-        "format": in_query("format", "The format of the answer; without it, Accept decides.", &formats),
-        "limit": in_query("limit", "How many rows.", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})),
-        "make_sources": in_query("make_sources", "Whether sources that the component's statements name and that are not there are made.", &json!({"type": "boolean", "default": false})),
-        "refuse_wider": in_query("refuse_wider", "Whether the change is refused if tokens would read more than before.", &json!({"type": "boolean", "default": false})),
-        "strict": in_query("strict", "Whether a component with warnings is refused.", &json!({"type": "boolean", "default": false})),
-        "read_source": in_query("source", "The id or the name of a source: only what reads it is told.", &text),
-        "rule": in_query("rule", "The name of a rule of an issuer, as main/1: only that is told.", &text),
-        "widens": in_query("widens", "Whether it is meant that tokens read more of other sources after it.", &json!({"type": "boolean", "default": false})),
-        "source_name": in_query("source_name", "The name of the source.", &text),
-        "source_id": in_query("source", "The id of the source.", &text),
-        "idempotency-key": {"name": "idempotency-key", "in": "header", "description": "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", "schema": {"type": "string", "minLength": 1, "maxLength": 255}},
-        "if-match": {"name": "if-match", "in": "header", "description": "The ETag of what was read: what is another one by now is not changed, and the answer is 412. Without it, whatever is there is changed.", "schema": text},
-        "x-source-name": {"name": "x-source-name", "in": "header", "description": "The name of the source.", "schema": text},
-        "redact": {
-            "name": "svc-endpoint-redact-pii",
-            "in": "header",
-            "description": "`true` masks IP addresses in this answer, any other value does not; without it, the endpoint's own \
-                            setting counts. Turning that off needs a private token.",
-            "schema": text,
-        },
-    });
-    if let Some(all) = all.as_object_mut() {
-        all.extend(follow_routes::parameters().map(|(name, parameter)| (name.to_owned(), parameter)));
-    }
-    all
+        "sql": in_query("sql", "An ad-hoc query in SQL, which is run in place of the saved one over the endpoint's tables.", text),
+        "lql": in_query("lql", "An ad-hoc query in LQL; not read if there is `sql`.", text),
+        "format": in_query("format", "The format of the answer; without it, Accept decides.", formats),
+        "limit": in_query("limit", "How many rows.", number),
+        "make_sources": in_query("make_sources", "Whether sources that the component's statements name and that are not there are made.", flag),
+        "refuse_wider": in_query("refuse_wider", "Whether the change is refused if tokens would read more than before.", flag),
+        "strict": in_query("strict", "Whether a component with warnings is refused.", flag),
+        "read_source": in_query("source", "The id or the name of a source: only what reads it is told.", text),
+        "rule": in_query("rule", "The name of a rule of an issuer, as main/1: only that is told.", text),
+        "widens": in_query("widens", "Whether it is meant that tokens read more of other sources after it.", flag),
+        "source_name": in_query("source_name", "The name of the source.", text),
+        "source_id": in_query("source", "The id of the source.", text),
+        "idempotency-key": in_header("idempotency-key", "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", key),
+        "if-match": in_header("if-match", "The ETag of what was read: what is another one by now is not changed, and the answer is 412. Without it, whatever is there is changed.", text),
+        "x-source-name": in_header("x-source-name", "The name of the source.", text),
+        "redact": in_header("svc-endpoint-redact-pii", "`true` masks IP addresses in this answer, any other value does not; without it, the endpoint's own setting counts. Turning that off needs a private token.", text),
+        // Requests for anything but events ignore these three, whatever they are.
+        "follow_rows": in_query("follow_rows", "Where events are asked for: how many of the newest rows come first, 100 if not given.", text),
+        "follow_since": in_query("follow_since", "Where events are asked for: only rows from this time on come first; a time, or how long ago (30s, 10m, 2h, 1d).", text),
+        "last-event-id": in_header("last-event-id", "The id of the last event: the stream goes on after it, and no other rows come first.", text),
+    })
 }

@@ -5,32 +5,20 @@ use tidegate_model::Errors;
 use tidegate_service::tokens::Access;
 
 use super::answers::Described;
-use super::{
-    access_routes, alert_routes, door_routes, endpoint_routes, endpoint_schemas, explanation_schemas, issuer_routes,
-    operation_routes, request_routes, source_routes, token_routes, worker_schemas,
-};
-use super::{components, endpoints, route::Route};
-
-/// The fixed routes.
-const ROUTES: [&[Route]; 9] = [
-    request_routes::ROUTES,
-    door_routes::ROUTES,
-    endpoint_routes::ROUTES,
-    alert_routes::ROUTES,
-    source_routes::ROUTES,
-    token_routes::ROUTES,
-    access_routes::ROUTES,
-    issuer_routes::ROUTES,
-    operation_routes::ROUTES,
-];
+use super::components;
+use super::schemas::Schemas;
+use super::{door_routes, endpoints, management_routes, request_routes};
 
 /// The document for a token, or for a caller without one. `errors` is the server's setting.
 pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Option<&Access>, errors: Errors) -> Value {
     let of_caller = access.and_then(|access| access.errors).unwrap_or(errors);
-    let mut paths = Map::new();
-    for route in ROUTES.into_iter().flatten() {
+    let (mut paths, mut schemas) = (Map::new(), Schemas::new());
+    let routes = [request_routes::routes(), door_routes::routes(), management_routes::routes()];
+    for route in routes.into_iter().flatten() {
+        let operation = route.operation(&mut schemas, of_caller);
         if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
-            path.insert(route.method.to_owned(), route.operation(of_caller));
+            path.extend(route.patched(&operation).map(|patched| ("patch".to_owned(), patched)));
+            path.insert(route.method.to_owned(), operation);
         }
     }
     let mut ids = endpoints::Ids::default();
@@ -38,16 +26,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
         let (path, operation) = endpoints::operation(&described, access, errors, &mut ids);
         paths.insert(path, json!({"get": operation}));
     }
-    let mut components = components::components();
-    if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
-        all.extend(access_routes::schemas());
-        all.extend(alert_routes::schemas());
-        all.extend(endpoint_schemas::schemas());
-        all.extend(issuer_routes::schemas());
-        all.insert("FillRates".to_owned(), source_routes::fill_rates());
-        all.extend(worker_schemas::schemas());
-        all.extend(explanation_schemas::schemas());
-    }
+    let components = components::components(schemas.into_all());
     json!({
         "openapi": "3.1.0",
         "info": {

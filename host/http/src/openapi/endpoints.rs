@@ -7,14 +7,16 @@ use tidegate_model::{Errors, Format, Kind, Parameter};
 use tidegate_service::tokens::Access;
 
 use super::answers::Described;
-use super::columns::AnswerSchema;
 use super::components::{answer_headers, rows_content};
-use super::follow_routes::PARAMETERS;
 use super::route::{QUERY_REFUSALS, refusals};
 use super::schemas::reference;
+use super::row_schemas::AnswerSchema;
 
 /// The parameters of the route itself. No parameter of an endpoint has these names.
 const RESERVED: [&str; 2] = ["sql", "lql"];
+
+/// The parameters of a query that is followed.
+const FOLLOWING: [&str; 3] = ["follow_rows", "follow_since", "last-event-id"];
 
 /// The operation ids that are in use, so that no two are the same.
 #[derive(Debug, Default)]
@@ -50,7 +52,7 @@ pub(super) fn operation(
         .collect();
     if manifest.settings.sandboxable {
         parameters.extend(RESERVED.map(|name| reference("parameters", name)));
-        parameters.extend(PARAMETERS.iter().filter(|name| !declared(name)).map(|name| reference("parameters", name)));
+        parameters.extend(FOLLOWING.iter().filter(|name| !declared(name)).map(|name| reference("parameters", name)));
     }
     if !declared("format") {
         parameters.push(reference("parameters", "format"));

@@ -15,7 +15,7 @@ use crate::response::Accounted;
 
 /// The document, once it was asked for.
 #[derive(Debug, Default)]
-pub(crate) struct FixedDocument(OnceLock<Forms>);
+pub(super) struct FixedDocument(OnceLock<Forms>);
 
 #[derive(Debug)]
 struct Forms {

@@ -1,41 +1,54 @@
-//! The routes of queries and of events in Tidegate's own form and OpenTelemetry's.
+//! The routes of queries, of events in Tidegate's own form and OpenTelemetry's, and of what watches the service.
 
-use super::route::{Gives, LOGS_REFUSALS, QUERY_REFUSALS, Route, Takes, Who, route};
+use super::route::{Gives, LOGS_REFUSALS, QUERY_REFUSALS, Route, Takes, Who, get, post};
 
-/// All routes of queries and events.
-pub(super) const ROUTES: &[Route] = &[
-    Route {
-        description: "Parameters of the endpoint are sent in the query string; what it does not declare is ignored. \
-                      `sql` and `lql` run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}. Remarks of an \
-                      endpoint's code are headers x-tidegate-note-KEY, percent-encoded.",
-        parameters: &["endpoint", "sql", "lql", "format", "redact", "follow_rows", "follow_since", "last-event-id"],
-        success: &[(200, Gives::Rows)],
-        refusals: QUERY_REFUSALS,
-        ..route("/api/endpoints/query/{endpoint}", "get", "query", Who::Query, "Run an endpoint")
-    },
-    Route {
-        description: "As by GET; parameters in the body count as those in the query string.",
-        parameters: &["endpoint", "format", "redact"],
-        body: Takes::Parameters,
-        success: &[(200, Gives::Rows)],
-        refusals: QUERY_REFUSALS,
-        ..route("/api/endpoints/query/{endpoint}", "post", "query_by_post", Who::Query, "Run an endpoint")
-    },
-    Route {
-        description: "The events are on stable storage when the answer comes. Also at /logs and /api/events. The body may \
-                      be compressed (Content-Encoding: gzip, zstd).",
-        parameters: &["source_name", "source_id", "x-source-name", "idempotency-key"],
-        body: Takes::Events,
-        success: &[(200, Gives::Json("Logged"))],
-        refusals: LOGS_REFUSALS,
-        ..route("/api/logs", "post", "send_logs", Who::Ingest, "Send events to a source")
-    },
-    Route {
-        description: "OTLP over HTTP, as protobuf or JSON. Name the source in the header x-source-name.",
-        parameters: &["source_name", "source_id", "x-source-name", "idempotency-key"],
-        body: Takes::Otlp,
-        success: &[(200, Gives::Otlp)],
-        refusals: LOGS_REFUSALS,
-        ..route("/v1/logs", "post", "send_otlp_logs", Who::Ingest, "Send logs with OpenTelemetry")
-    },
-];
+/// How a request names the source of its events, and itself.
+pub(super) const SOURCE: &[&str] = &["source_name", "source_id", "x-source-name", "idempotency-key"];
+
+const QUERY: &str = "/api/endpoints/query/{endpoint}";
+
+/// All of them.
+pub(super) fn routes() -> Vec<Route> {
+    let queries = [
+        get(QUERY, "query", "Run an endpoint")
+            .tells(
+                "Parameters of the endpoint are sent in the query string; what it does not declare is ignored. `sql` and `lql` \
+                 run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}. Remarks of an endpoint's code are \
+                 headers x-tidegate-note-KEY, percent-encoded.",
+            )
+            .with(&["sql", "lql", "format", "redact", "follow_rows", "follow_since", "last-event-id"]),
+        post(QUERY, "query_by_post", "Run an endpoint")
+            .tells("As by GET; parameters in the body count as those in the query string.")
+            .with(&["format", "redact"])
+            .body(Takes::Parameters),
+    ];
+    let events = [
+        post("/api/logs", "send_logs", "Send events to a source")
+            .tells(
+                "The events are on stable storage when the answer comes. Also at /logs and /api/events. The body may be \
+                 compressed (Content-Encoding: gzip, zstd).",
+            )
+            .body(Takes::Events)
+            .answers(200, Gives::Untyped("Logged")),
+        post("/v1/logs", "send_otlp_logs", "Send logs with OpenTelemetry")
+            .tells("OTLP over HTTP, as protobuf or JSON. Name the source in the header x-source-name.")
+            .body(Takes::Otlp)
+            .answers(200, Gives::Otlp),
+    ];
+    let probes = [
+        get("/health", "health", "Whether the process answers").answers(200, Gives::Untyped("Health")).refuses(&[500]),
+        get("/ready", "ready", "Whether requests can be served")
+            .answers(200, Gives::Untyped("Health"))
+            .refuses(&[500, 503]),
+        get("/metrics", "metrics", "Figures for Prometheus").answers(200, Gives::Metrics).refuses(&[500]),
+    ];
+    let document = get("/api/openapi", "openapi", "This document")
+        .by(Who::Anyone)
+        .tells("With an access token it has the endpoints that the token may query, too.")
+        .answers(200, Gives::Untyped("OpenApi"))
+        .refuses(&[401, 429, 500, 503, 504]);
+    let queries = queries.map(|route| route.by(Who::Query).answers(200, Gives::Rows).refuses(QUERY_REFUSALS));
+    let events = events.map(|route| route.by(Who::Ingest).with(SOURCE).refuses(LOGS_REFUSALS));
+    let probes = probes.map(|route| route.by(Who::Nobody));
+    queries.into_iter().chain(events).chain(probes).chain([document]).collect()
+}

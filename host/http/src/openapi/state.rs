@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::columns::RowSchemas;
 use super::fixed_document::FixedDocument;
+use super::row_schemas::RowSchemas;
 use crate::app::App;
 
 /// The state of the route.

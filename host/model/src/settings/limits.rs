@@ -1,203 +1,49 @@
 //! The limits of requests as settings: the section `[limits]`.
 
-use std::time::Duration;
-
-use super::{Access, GIB, HOUR, KIB, MIB, Setting, SettingError, Unit, milliseconds, number, size};
+use super::{GIB, HOUR, KIB, MIB, Setting, SettingError, Unit, number};
 use crate::Limits;
-
-fn small(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
 
 /// Every limit that can be set, in the order in which they are listed.
 pub const LIMITS: &[Setting<Limits>] = &[
-    Setting {
-        name: "request_time",
-        what: "time of a request, its statements included",
-        access: Access::Number {
-            unit: Unit::Time,
-            least: 10,
-            most: HOUR,
-            get: |limits| milliseconds(limits.wall_clock),
-            set: |limits, n| limits.wall_clock = Duration::from_millis(n),
-        },
-    },
-    Setting {
-        name: "statement_memory",
-        what: "memory of one statement",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: MIB,
-            most: 1024 * GIB,
-            get: |limits| number(limits.statement_memory),
-            set: |limits, n| limits.statement_memory = size(n),
-        },
-    },
-    Setting {
-        name: "total_memory",
-        what: "memory of all running statements together",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: MIB,
-            most: 16 * 1024 * GIB,
-            get: |limits| number(limits.total_memory),
-            set: |limits, n| limits.total_memory = size(n),
-        },
-    },
-    Setting {
-        name: "rows",
-        what: "rows of an answer, over every endpoint's own max_limit",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 10_000,
-            get: |limits| number(limits.rows),
-            set: |limits, n| limits.rows = size(n),
-        },
-    },
-    Setting {
-        name: "answer_bytes",
-        what: "size of an answer",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: KIB,
-            most: 4 * GIB,
-            get: |limits| number(limits.answer_bytes),
-            set: |limits, n| limits.answer_bytes = size(n),
-        },
-    },
-    Setting {
-        name: "text_bytes",
-        what: "length of a statement's text",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: 64,
-            most: MIB,
-            get: |limits| number(limits.text.bytes),
-            set: |limits, n| limits.text.bytes = size(n),
-        },
-    },
-    Setting {
-        name: "tokens",
-        what: "tokens of a statement: words, signs, literals, blanks",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 16,
-            most: 500_000,
-            get: |limits| number(limits.text.tokens),
-            set: |limits, n| limits.text.tokens = size(n),
-        },
-    },
-    Setting {
-        name: "nesting",
-        what: "how deep the expressions and queries of a statement nest",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 8,
-            most: 256,
-            get: |limits| number(limits.text.nesting),
-            set: |limits, n| limits.text.nesting = size(n),
-        },
-    },
-    Setting {
-        name: "relations",
-        what: "tables, CTE uses and subqueries that a statement unfolds to",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 20_000,
-            get: |limits| number(limits.text.relations),
-            set: |limits, n| limits.text.relations = size(n),
-        },
-    },
-    Setting {
-        name: "statements",
-        what: "statements that one request's component may run",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 10_000,
-            get: |limits| u64::from(limits.statements),
-            set: |limits, n| limits.statements = small(n),
-        },
-    },
-    Setting {
-        name: "component_cpu",
-        what: "computing time of a component's own code",
-        access: Access::Number {
-            unit: Unit::Time,
-            least: 10,
-            most: HOUR,
-            get: |limits| milliseconds(limits.cpu),
-            set: |limits, n| limits.cpu = Duration::from_millis(n),
-        },
-    },
-    Setting {
-        name: "component_memory",
-        what: "memory of a component",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: MIB,
-            most: 4 * GIB,
-            get: |limits| number(limits.guest_memory),
-            set: |limits, n| limits.guest_memory = size(n),
-        },
-    },
-    Setting {
-        name: "component_rows",
-        what: "rows that a component may read into its memory",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 1_000_000_000,
-            get: |limits| limits.guest_rows,
-            set: |limits, n| limits.guest_rows = n,
-        },
-    },
-    Setting {
-        name: "component_bytes",
-        what: "size of the rows that a component may read into its memory",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: KIB,
-            most: 4 * GIB,
-            get: |limits| number(limits.guest_bytes),
-            set: |limits, n| limits.guest_bytes = size(n),
-        },
-    },
-    Setting {
-        name: "component_calls",
-        what: "calls of a component into the server",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 10,
-            most: 1_000_000_000,
-            get: |limits| limits.host_calls,
-            set: |limits, n| limits.host_calls = n,
-        },
-    },
-    Setting {
-        name: "component_call_bytes",
-        what: "what a component may pass in one call",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: KIB,
-            most: GIB,
-            get: |limits| number(limits.call_bytes),
-            set: |limits, n| limits.call_bytes = size(n),
-        },
-    },
-    Setting {
-        name: "component_log_lines",
-        what: "lines that a component may log",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 0,
-            most: 1_000_000,
-            get: |limits| u64::from(limits.log_lines),
-            set: |limits, n| limits.log_lines = small(n),
-        },
-    },
+    time!("request_time", "time of a request, its statements included", 10, HOUR, Limits, wall_clock),
+    bytes!("statement_memory", "memory of one statement", MIB, 1024 * GIB, Limits, statement_memory),
+    bytes!("total_memory", "memory of all running statements together", MIB, 16 * 1024 * GIB, Limits, total_memory),
+    count!("rows", "rows of an answer, over every endpoint's own max_limit", 1, 10_000, Limits, rows),
+    bytes!("answer_bytes", "size of an answer", KIB, 4 * GIB, Limits, answer_bytes),
+    bytes!("text_bytes", "length of a statement's text", 64, MIB, Limits, text.bytes),
+    count!("tokens", "tokens of a statement: words, signs, literals, blanks", 16, 500_000, Limits, text.tokens),
+    count!("nesting", "how deep the expressions and queries of a statement nest", 8, 256, Limits, text.nesting),
+    count!(
+        "relations",
+        "tables, CTE uses and subqueries that a statement unfolds to",
+        1,
+        20_000,
+        Limits,
+        text.relations
+    ),
+    small!("statements", "statements that one request's component may run", 1, 10_000, Limits, statements),
+    time!("component_cpu", "computing time of a component's own code", 10, HOUR, Limits, cpu),
+    bytes!("component_memory", "memory of a component", MIB, 4 * GIB, Limits, guest_memory),
+    plain!(
+        Count,
+        "component_rows",
+        "rows that a component may read into its memory",
+        1,
+        1_000_000_000,
+        Limits,
+        guest_rows
+    ),
+    bytes!(
+        "component_bytes",
+        "size of the rows that a component may read into its memory",
+        KIB,
+        4 * GIB,
+        Limits,
+        guest_bytes
+    ),
+    plain!(Count, "component_calls", "calls of a component into the server", 10, 1_000_000_000, Limits, host_calls),
+    bytes!("component_call_bytes", "what a component may pass in one call", KIB, GIB, Limits, call_bytes),
+    small!("component_log_lines", "lines that a component may log", 0, 1_000_000, Limits, log_lines),
 ];
 
 impl Limits {
@@ -220,8 +66,10 @@ impl Limits {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::settings::find;
+    use crate::settings::{Access, find};
 
     fn set(limits: &mut Limits, name: &str, text: &str) -> Result<(), SettingError> {
         find(LIMITS, "limits", name)?.set(limits, text)

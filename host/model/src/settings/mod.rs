@@ -4,6 +4,8 @@
 //! and the checks, so that a setting cannot be known in one place and unknown in another. Unknown names are refused,
 //! with the nearest known one: a limit with a typing error in its name would not limit anything.
 
+#[macro_use]
+mod macros;
 mod limits;
 mod unit;
 

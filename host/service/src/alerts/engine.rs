@@ -152,9 +152,7 @@ impl Alerts {
             at: now,
         };
         let text = body(about, "test", Uuid::new_v4(), now).map_err(unwritable)?;
-        let key = name.to_owned();
-        let secret = blocking(&self.store, move |store| store.catalog().alert_secret(endpoint, &key)).await?;
-        let secret = secret.ok_or_else(|| unknown(name))?;
+        let secret = self.secret(endpoint, name).await?.ok_or_else(|| unknown(name))?;
         let most = (self.options.send_concurrency / 2).max(1);
         let began = Instant::now();
         let (place, host) = loop {

@@ -9,6 +9,7 @@
 //! - `counters`: what happened since the start;
 //! - `in_use`: endpoints, hosts and messages that are busy;
 //! - `state`: all of that together, [`Alerts`];
+//! - `records`: the alerts as those who manage them see them;
 //! - `runs`: one run;
 //! - `deliveries`: one attempt to send a message;
 //! - `clock_step`: what is done after the clock went back;
@@ -29,6 +30,7 @@ mod evaluation;
 mod in_use;
 mod message;
 mod occurrence;
+mod records;
 mod report;
 mod runs;
 mod schedule;
@@ -39,5 +41,6 @@ mod tests;
 
 pub use counters::AlertCounts;
 pub(crate) use engine::work;
-pub use report::{AlertRun, Delivery};
+pub use records::{AlertStates, KnownAlert};
+pub use report::{AlertRun, Delivery, RunError};
 pub use state::Alerts;

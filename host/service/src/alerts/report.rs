@@ -1,6 +1,7 @@
 //! What a run found and what became of a message, as it is stored and shown.
 
 use chrono::{DateTime, SecondsFormat};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use tidegate_model::Failure;
@@ -11,9 +12,10 @@ pub(super) fn iso(micros: i64) -> Option<String> {
 }
 
 /// What a run of an alert found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AlertRun {
     /// When the endpoint was asked.
+    #[schemars(extend("format" = "date-time"))]
     pub at: Option<String>,
     /// How long the answer took.
     pub milliseconds: u64,
@@ -21,18 +23,20 @@ pub struct AlertRun {
     pub holds: Option<bool>,
     /// The number of rows; null if the run failed.
     pub rows: Option<usize>,
-    /// What was compared.
+    /// What was compared: the number of rows, or of the column the value for which the condition holds, else the first.
     pub value: Option<Number>,
     /// Why it failed.
     pub error: Option<RunError>,
     /// The occurrence that goes on, or that the run ended.
     pub occurrence: Option<String>,
-    /// The message that it made: `firing` or `resolved`.
+    /// The message that it made.
+    #[schemars(extend("enum" = ["firing", "resolved", null]))]
     pub message: Option<String>,
 }
 
 /// Why a run failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct RunError {
     /// A word for programs.
     pub code: String,
@@ -48,11 +52,14 @@ impl From<&Failure> for RunError {
 }
 
 /// What became of an attempt to send a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AlertDelivery")]
 pub struct Delivery {
     /// When it began.
+    #[schemars(extend("format" = "date-time"))]
     pub at: Option<String>,
-    /// The state in the message: `firing`, `resolved` or `test`.
+    /// The state in the message.
+    #[schemars(extend("enum" = ["firing", "resolved", "test"]))]
     pub state: String,
     /// The number of the attempt, from 1.
     pub attempt: u32,

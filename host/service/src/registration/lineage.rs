@@ -2,6 +2,8 @@
 //!
 //! Who saves an endpoint sees from it what its callers can reach, before it is saved.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use tidegate_compiler::is_generated;
 use tidegate_model::{Failure, Manifest};
 use tidegate_sql::{Reads, SavedQuery};
@@ -18,11 +20,13 @@ pub struct Lineage {
 }
 
 /// A granted table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "CheckedGrant")]
 pub struct Grant {
     /// Its name.
     pub table: String,
-    /// The parameters that it uses, itself or through the CTEs that it reads.
+    /// The parameters that it uses, itself or through the CTEs that it reads. Without any, whoever may call the endpoint may
+    /// read all of it.
     pub parameters: Vec<String>,
     /// The columns that it reads, by source.
     pub reads: Reads,

@@ -1,8 +1,6 @@
 //! `[cache]`, `[rate]`, `[admission]` and `[components]`: how much is done at once, and how much is kept in memory for it.
 
-use std::time::Duration;
-
-use tidegate_model::{Access, GIB, HOUR, MIB, Setting, Unit, milliseconds, number, size};
+use tidegate_model::{GIB, HOUR, MIB, Setting, bytes, count, plain, time};
 
 use crate::options::{AdmissionOptions, CacheOptions, ComponentOptions, RateOptions};
 

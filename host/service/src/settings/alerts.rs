@@ -1,8 +1,6 @@
 //! `[alerts]`: how alerts are run, and where their messages may go.
 
-use std::time::Duration;
-
-use tidegate_model::{Access, Setting, Unit, milliseconds, number, size};
+use tidegate_model::{Access, Setting, count, time};
 
 use crate::options::AlertOptions;
 

@@ -1,6 +1,6 @@
 //! `[cluster]`: workers that run parts of statements.
 
-use tidegate_model::{Access, Setting, Unit};
+use tidegate_model::{Access, Setting, plain};
 use tidegate_workers::WorkerAddress;
 
 use crate::options::Options;

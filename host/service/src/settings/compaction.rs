@@ -1,6 +1,6 @@
 //! `[compaction]`: how small segments become large ones in the background.
 
-use tidegate_model::{Access, GIB, MIB, Setting, Unit, number, size};
+use tidegate_model::{Access, GIB, MIB, Setting, Unit, bytes, count};
 use tidegate_store::StoreOptions;
 
 pub(super) const COMPACTION: &[Setting<StoreOptions>] = &[

@@ -1,8 +1,6 @@
 //! `[follow]`: queries whose answer is followed.
 
-use std::time::Duration;
-
-use tidegate_model::{Access, GIB, MIB, Setting, Unit, milliseconds, number, size};
+use tidegate_model::{GIB, MIB, Setting, bytes, count, time};
 
 use crate::options::FollowOptions;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_model::{Access, GIB, HOUR, KIB, MIB, Setting, Unit, milliseconds, number, size};
+use tidegate_model::{Access, GIB, HOUR, KIB, MIB, Setting, Unit, bytes, count, time};
 use tidegate_store::Retention;
 
 use crate::options::Options;

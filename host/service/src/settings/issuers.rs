@@ -1,10 +1,9 @@
 //! `[[issuer]]` and `[[issuer.rule]]`: issuers whose JWTs are access tokens.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_model::{Access, HOUR, Setting, SettingError, Unit, milliseconds, parse_timestamp, quoted};
+use tidegate_model::{Access, HOUR, Setting, SettingError, parse_timestamp, quoted, time};
 
 use super::arrays::{TableArray, contradiction, set, table, text, unknown};
 use crate::issuer_options::{ClaimValue, IssuerOptions, KeysFrom, RuleOptions};

@@ -38,108 +38,59 @@ use storage::STORAGE;
 use syslog::SYSLOG;
 use traces::TRACES;
 
+/// A section whose settings are held by a field of the options, or by all of them.
+macro_rules! section {
+    ($name:literal, $what:literal, $settings:expr) => {
+        &Part { name: $name, what: $what, settings: $settings, of: |o| o, of_mut: |o| o }
+    };
+    ($name:literal, $what:literal, $settings:expr, $($field:ident).+) => {
+        &Part {
+            name: $name,
+            what: $what,
+            settings: $settings,
+            of: |o: &Options| &o.$($field).+,
+            of_mut: |o| &mut o.$($field).+,
+        }
+    };
+}
+
 /// All sections, in the order in which they are told.
 pub static SECTIONS: &[&dyn Section<Options>] = &[
-    &Part { name: "server", what: "listening, logging, connections", settings: SERVER, of: |o| o, of_mut: |o| o },
-    &Part {
-        name: "limits",
-        what: "what one request may use",
-        settings: LIMITS,
-        of: |o: &Options| &o.limits,
-        of_mut: |o| &mut o.limits,
-    },
-    &Part { name: "ingest", what: "what clients may send", settings: INGEST, of: |o| o, of_mut: |o| o },
-    &Part {
-        name: "doors",
-        what: "the ways in which events come in",
-        settings: DOORS,
-        of: |o: &Options| &o.doors,
-        of_mut: |o| &mut o.doors,
-    },
-    &Part {
-        name: "syslog",
-        what: "syslog over TCP and TLS; off unless it listens",
-        settings: SYSLOG,
-        of: |o| o,
-        of_mut: |o| o,
-    },
-    &Part {
-        name: "cache",
-        what: "kept answers",
-        settings: CACHE,
-        of: |o: &Options| &o.cache,
-        of_mut: |o| &mut o.cache,
-    },
-    &Part {
-        name: "store",
-        what: "how long logs are kept, in each source that has no rule of its own",
-        settings: STORE,
-        of: |o: &Options| &o.store.retention,
-        of_mut: |o| &mut o.store.retention,
-    },
-    &Part {
-        name: "compaction",
-        what: "how small segments become large ones in the background",
-        settings: COMPACTION,
-        of: |o: &Options| &o.store,
-        of_mut: |o| &mut o.store,
-    },
-    &Part {
-        name: "storage",
-        what: "where segments are kept besides the data folder, and what of them stays in memory",
-        settings: STORAGE,
-        of: |o| o,
-        of_mut: |o| o,
-    },
-    &Part {
-        name: "rate",
-        what: "the share of one token",
-        settings: RATE,
-        of: |o: &Options| &o.rate,
-        of_mut: |o| &mut o.rate,
-    },
-    &Part {
-        name: "admission",
-        what: "how much is done at once, over all callers; what is over it is told to try again",
-        settings: ADMISSION,
-        of: |o: &Options| &o.admission,
-        of_mut: |o| &mut o.admission,
-    },
-    &Part {
-        name: "follow",
-        what: "queries that go on with new rows as they come",
-        settings: FOLLOW,
-        of: |o: &Options| &o.follow,
-        of_mut: |o| &mut o.follow,
-    },
-    &Part {
-        name: "components",
-        what: "compiling the components of endpoints with code, and keeping them ready",
-        settings: COMPONENTS,
-        of: |o: &Options| &o.components,
-        of_mut: |o| &mut o.components,
-    },
-    &Part {
-        name: "alerts",
-        what: "how alerts of endpoints are run, and where their messages may go",
-        settings: ALERTS,
-        of: |o: &Options| &o.alerts,
-        of_mut: |o| &mut o.alerts,
-    },
-    &Part {
-        name: "traces",
-        what: "where traces go, over OTLP/HTTP; headers for it stand in OTEL_EXPORTER_OTLP_HEADERS",
-        settings: TRACES,
-        of: |o: &Options| &o.traces,
-        of_mut: |o| &mut o.traces,
-    },
-    &Part {
-        name: "cluster",
-        what: "workers that run parts of statements (tidegate worker); without them every statement runs in this process",
-        settings: CLUSTER,
-        of: |o| o,
-        of_mut: |o| o,
-    },
+    section!("server", "listening, logging, connections", SERVER),
+    section!("limits", "what one request may use", LIMITS, limits),
+    section!("ingest", "what clients may send", INGEST),
+    section!("doors", "the ways in which events come in", DOORS, doors),
+    section!("syslog", "syslog over TCP and TLS; off unless it listens", SYSLOG),
+    section!("cache", "kept answers", CACHE, cache),
+    section!("store", "how long logs are kept, in each source that has no rule of its own", STORE, store.retention),
+    section!("compaction", "how small segments become large ones in the background", COMPACTION, store),
+    section!("storage", "where segments are kept besides the data folder, and what of them stays in memory", STORAGE),
+    section!("rate", "the share of one token", RATE, rate),
+    section!(
+        "admission",
+        "how much is done at once, over all callers; what is over it is told to try again",
+        ADMISSION,
+        admission
+    ),
+    section!("follow", "queries that go on with new rows as they come", FOLLOW, follow),
+    section!(
+        "components",
+        "compiling the components of endpoints with code, and keeping them ready",
+        COMPONENTS,
+        components
+    ),
+    section!("alerts", "how alerts of endpoints are run, and where their messages may go", ALERTS, alerts),
+    section!(
+        "traces",
+        "where traces go, over OTLP/HTTP; headers for it stand in OTEL_EXPORTER_OTLP_HEADERS",
+        TRACES,
+        traces
+    ),
+    section!(
+        "cluster",
+        "workers that run parts of statements (tidegate worker); without them every statement runs in this process",
+        CLUSTER
+    ),
 ];
 
 /// All parts of which there may be several, which stand behind the sections.

@@ -1,8 +1,6 @@
 //! `[server]`: listening, logging, connections.
 
-use std::time::Duration;
-
-use tidegate_model::{Access, Errors, GIB, HOUR, Setting, Unit, milliseconds, number, size};
+use tidegate_model::{Access, Errors, GIB, HOUR, Setting, count, plain, time};
 
 use crate::options::{LogFormat, Options};
 

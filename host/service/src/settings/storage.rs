@@ -1,6 +1,6 @@
 //! `[storage]`: where segments are kept besides the data folder, and what of them stays in memory.
 
-use tidegate_model::{Access, GIB, MIB, Setting, Unit, number, size};
+use tidegate_model::{Access, GIB, MIB, Setting, bytes};
 use tidegate_store::is_store_url;
 
 use crate::options::Options;

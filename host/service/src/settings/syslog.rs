@@ -1,9 +1,7 @@
 //! `[syslog]`: syslog over TCP and TLS.
 
 use std::net::SocketAddr;
-use std::time::Duration;
-
-use tidegate_model::{Access, HOUR, Setting, Unit, milliseconds, number, size};
+use tidegate_model::{Access, HOUR, Setting, count, time};
 
 use crate::options::Options;
 
