@@ -25,10 +25,8 @@ use modules::{Module, Modules};
 
 /// Circles that stand for the moment: where, and all that is in them. One of which nothing is left must go from here.
 const KNOWN: &[(&str, &[&str])] = &[
-    ("host/cli", &["author", "serve"]),
     ("host/http", &["app", "auth", "ingest", "metrics", "middleware", "openapi", "ready"]),
     ("host/service", &["issuer_options", "issuers", "options", "tokens"]),
-    ("host/store", &["ingest", "memory", "shred"]),
     ("console", &["endpoints", "explore"]),
 ];
 

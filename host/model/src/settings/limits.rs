@@ -5,199 +5,103 @@ use std::time::Duration;
 use super::{Access, GIB, HOUR, KIB, MIB, Setting, SettingError, Unit, milliseconds, number, size};
 use crate::Limits;
 
-fn small(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
+/// What a limit is held as. In a setting it is a number of its unit.
+trait Held: Copy {
+    fn number(self) -> u64;
+    /// The nearest value that there is.
+    fn of(number: u64) -> Self;
+}
+
+impl Held for u64 {
+    fn number(self) -> u64 {
+        self
+    }
+
+    fn of(number: u64) -> Self {
+        number
+    }
+}
+
+impl Held for u32 {
+    fn number(self) -> u64 {
+        self.into()
+    }
+
+    fn of(number: u64) -> Self {
+        Self::try_from(number).unwrap_or(Self::MAX)
+    }
+}
+
+impl Held for usize {
+    fn number(self) -> u64 {
+        number(self)
+    }
+
+    fn of(number: u64) -> Self {
+        size(number)
+    }
+}
+
+impl Held for Duration {
+    fn number(self) -> u64 {
+        milliseconds(self)
+    }
+
+    fn of(number: u64) -> Self {
+        Self::from_millis(number)
+    }
+}
+
+/// A limit: its name, what it determines, its unit, the least and the most that it can be, and its field.
+macro_rules! limit {
+    ($name:literal, $what:literal, $unit:ident, $least:expr, $most:expr, $($field:ident).+) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Number {
+                unit: Unit::$unit,
+                least: $least,
+                most: $most,
+                get: |limits| limits.$($field).+.number(),
+                set: |limits, number| limits.$($field).+ = Held::of(number),
+            },
+        }
+    };
 }
 
 /// Every limit that can be set, in the order in which they are listed.
 pub const LIMITS: &[Setting<Limits>] = &[
-    Setting {
-        name: "request_time",
-        what: "time of a request, its statements included",
-        access: Access::Number {
-            unit: Unit::Time,
-            least: 10,
-            most: HOUR,
-            get: |limits| milliseconds(limits.wall_clock),
-            set: |limits, n| limits.wall_clock = Duration::from_millis(n),
-        },
-    },
-    Setting {
-        name: "statement_memory",
-        what: "memory of one statement",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: MIB,
-            most: 1024 * GIB,
-            get: |limits| number(limits.statement_memory),
-            set: |limits, n| limits.statement_memory = size(n),
-        },
-    },
-    Setting {
-        name: "total_memory",
-        what: "memory of all running statements together",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: MIB,
-            most: 16 * 1024 * GIB,
-            get: |limits| number(limits.total_memory),
-            set: |limits, n| limits.total_memory = size(n),
-        },
-    },
-    Setting {
-        name: "rows",
-        what: "rows of an answer, over every endpoint's own max_limit",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 10_000,
-            get: |limits| number(limits.rows),
-            set: |limits, n| limits.rows = size(n),
-        },
-    },
-    Setting {
-        name: "answer_bytes",
-        what: "size of an answer",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: KIB,
-            most: 4 * GIB,
-            get: |limits| number(limits.answer_bytes),
-            set: |limits, n| limits.answer_bytes = size(n),
-        },
-    },
-    Setting {
-        name: "text_bytes",
-        what: "length of a statement's text",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: 64,
-            most: MIB,
-            get: |limits| number(limits.text.bytes),
-            set: |limits, n| limits.text.bytes = size(n),
-        },
-    },
-    Setting {
-        name: "tokens",
-        what: "tokens of a statement: words, signs, literals, blanks",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 16,
-            most: 500_000,
-            get: |limits| number(limits.text.tokens),
-            set: |limits, n| limits.text.tokens = size(n),
-        },
-    },
-    Setting {
-        name: "nesting",
-        what: "how deep the expressions and queries of a statement nest",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 8,
-            most: 256,
-            get: |limits| number(limits.text.nesting),
-            set: |limits, n| limits.text.nesting = size(n),
-        },
-    },
-    Setting {
-        name: "relations",
-        what: "tables, CTE uses and subqueries that a statement unfolds to",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 20_000,
-            get: |limits| number(limits.text.relations),
-            set: |limits, n| limits.text.relations = size(n),
-        },
-    },
-    Setting {
-        name: "statements",
-        what: "statements that one request's component may run",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 10_000,
-            get: |limits| u64::from(limits.statements),
-            set: |limits, n| limits.statements = small(n),
-        },
-    },
-    Setting {
-        name: "component_cpu",
-        what: "computing time of a component's own code",
-        access: Access::Number {
-            unit: Unit::Time,
-            least: 10,
-            most: HOUR,
-            get: |limits| milliseconds(limits.cpu),
-            set: |limits, n| limits.cpu = Duration::from_millis(n),
-        },
-    },
-    Setting {
-        name: "component_memory",
-        what: "memory of a component",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: MIB,
-            most: 4 * GIB,
-            get: |limits| number(limits.guest_memory),
-            set: |limits, n| limits.guest_memory = size(n),
-        },
-    },
-    Setting {
-        name: "component_rows",
-        what: "rows that a component may read into its memory",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 1,
-            most: 1_000_000_000,
-            get: |limits| limits.guest_rows,
-            set: |limits, n| limits.guest_rows = n,
-        },
-    },
-    Setting {
-        name: "component_bytes",
-        what: "size of the rows that a component may read into its memory",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: KIB,
-            most: 4 * GIB,
-            get: |limits| number(limits.guest_bytes),
-            set: |limits, n| limits.guest_bytes = size(n),
-        },
-    },
-    Setting {
-        name: "component_calls",
-        what: "calls of a component into the server",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 10,
-            most: 1_000_000_000,
-            get: |limits| limits.host_calls,
-            set: |limits, n| limits.host_calls = n,
-        },
-    },
-    Setting {
-        name: "component_call_bytes",
-        what: "what a component may pass in one call",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: KIB,
-            most: GIB,
-            get: |limits| number(limits.call_bytes),
-            set: |limits, n| limits.call_bytes = size(n),
-        },
-    },
-    Setting {
-        name: "component_log_lines",
-        what: "lines that a component may log",
-        access: Access::Number {
-            unit: Unit::Count,
-            least: 0,
-            most: 1_000_000,
-            get: |limits| u64::from(limits.log_lines),
-            set: |limits, n| limits.log_lines = small(n),
-        },
-    },
+    limit!("request_time", "time of a request, its statements included", Time, 10, HOUR, wall_clock),
+    limit!("statement_memory", "memory of one statement", Bytes, MIB, 1024 * GIB, statement_memory),
+    limit!("total_memory", "memory of all running statements together", Bytes, MIB, 16 * 1024 * GIB, total_memory),
+    limit!("rows", "rows of an answer, over every endpoint's own max_limit", Count, 1, 10_000, rows),
+    limit!("answer_bytes", "size of an answer", Bytes, KIB, 4 * GIB, answer_bytes),
+    limit!("text_bytes", "length of a statement's text", Bytes, 64, MIB, text.bytes),
+    limit!("tokens", "tokens of a statement: words, signs, literals, blanks", Count, 16, 500_000, text.tokens),
+    limit!("nesting", "how deep the expressions and queries of a statement nest", Count, 8, 256, text.nesting),
+    limit!(
+        "relations",
+        "tables, CTE uses and subqueries that a statement unfolds to",
+        Count,
+        1,
+        20_000,
+        text.relations
+    ),
+    limit!("statements", "statements that one request's component may run", Count, 1, 10_000, statements),
+    limit!("component_cpu", "computing time of a component's own code", Time, 10, HOUR, cpu),
+    limit!("component_memory", "memory of a component", Bytes, MIB, 4 * GIB, guest_memory),
+    limit!("component_rows", "rows that a component may read into its memory", Count, 1, 1_000_000_000, guest_rows),
+    limit!(
+        "component_bytes",
+        "size of the rows that a component may read into its memory",
+        Bytes,
+        KIB,
+        4 * GIB,
+        guest_bytes
+    ),
+    limit!("component_calls", "calls of a component into the server", Count, 10, 1_000_000_000, host_calls),
+    limit!("component_call_bytes", "what a component may pass in one call", Bytes, KIB, GIB, call_bytes),
+    limit!("component_log_lines", "lines that a component may log", Count, 0, 1_000_000, log_lines),
 ];
 
 impl Limits {
