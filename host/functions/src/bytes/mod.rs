@@ -147,3 +147,28 @@ fn from_base32(row: &Row, out: &mut Out) -> RowResult<()> {
     }
     Ok(Some(()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_with_its_padding_whatever_the_last_bits_are() {
+        for (text, bytes) in [
+            ("", Some("")),
+            ("Zg==", Some("f")),
+            ("Zh==", Some("f")),
+            ("Zm8=", Some("fo")),
+            ("Zm9vYmFy", Some("foobar")),
+            ("Zg", None),
+            ("Zg=", None),
+            ("Z===", None),
+            ("Zg==Zg==", None),
+            ("Zm9v====", None),
+            ("Zm 9", None),
+            ("Zm-_", None),
+        ] {
+            assert_eq!(BASE64_READER.decode(text).ok(), bytes.map(|bytes| bytes.as_bytes().to_vec()), "{text}");
+        }
+    }
+}

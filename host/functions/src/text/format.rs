@@ -7,7 +7,7 @@ use crate::rows::{Body, Out, Row, RowError, RowResult};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::rows_with_nulls("format_values", 1..=usize::MAX, Body::Text(format))];
 
-/// Each value to be formatted is three arguments: the value, its text, and its kind, which says how `%p` and `%P` show it.
+/// Each value to be formatted is three arguments: the value, its text, and its kind, which says how `%T` quotes the text.
 const ARGUMENTS_OF_VALUE: usize = 3;
 
 /// One element of a format: `%-08.3f`.
