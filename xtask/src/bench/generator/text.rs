@@ -1,11 +1,6 @@
 //! How records become bytes: JSON lines for the ingest door, CSV rows for the peers. Written straight into a buffer,
 //! because a tree of JSON values for each record would take most of the time of a load.
 
-use std::fmt::Arguments;
-use std::io::Write;
-
-use chrono::DateTime;
-
 /// Writes one JSON object after the other into a buffer.
 #[derive(Debug)]
 pub(crate) struct Json<'a> {
@@ -139,34 +134,85 @@ pub(crate) fn end_row(out: &mut Vec<u8>) {
 }
 
 pub(crate) fn number(out: &mut Vec<u8>, value: u64) {
-    put(out, format_args!("{value}"));
+    let mut digits = [0_u8; 20];
+    let mut rest = value;
+    let mut length = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        length += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(digits.len() - length..).unwrap_or_default());
 }
 
-/// The lowest `count` hexadecimal digits, from 1 to 16.
+/// The lowest `count` hexadecimal digits, at most 16.
 pub(crate) fn hex(out: &mut Vec<u8>, value: u64, count: u32) {
-    let digits = value & u64::MAX >> (64 - 4 * count);
-    put(out, format_args!("{digits:0width$x}", width = count as usize));
+    for place in (0..count).rev() {
+        let digit = (value >> (4 * place) & 15) as u8;
+        out.push(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
+    }
 }
 
 /// 128 bits as a UUID of version 4.
 pub(crate) fn uuid(out: &mut Vec<u8>, (high, low): (u64, u64)) {
-    let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xfff);
-    let (fourth, fifth) = (0x8000 | (low >> 48 & 0x3fff), low & 0xffff_ffff_ffff);
-    put(out, format_args!("{first:08x}-{second:04x}-4{third:03x}-{fourth:04x}-{fifth:012x}"));
+    hex(out, high >> 32, 8);
+    out.push(b'-');
+    hex(out, high >> 16, 4);
+    out.extend_from_slice(b"-4");
+    hex(out, high, 3);
+    out.push(b'-');
+    hex(out, 0x8000 | (low >> 48 & 0x3fff), 4);
+    out.push(b'-');
+    hex(out, low, 12);
 }
 
 /// An IPv4 address of the ranges for documentation and private use.
 pub(crate) fn address(out: &mut Vec<u8>, bits: u64) {
-    put(out, format_args!("10.{}.{}.{}", bits >> 16 & 255, bits >> 8 & 255, bits & 255));
+    out.extend_from_slice(b"10.");
+    number(out, bits >> 16 & 255);
+    out.push(b'.');
+    number(out, bits >> 8 & 255);
+    out.push(b'.');
+    number(out, bits & 255);
 }
 
 /// Microseconds since 1970 as `2026-01-31T12:00:00.000000`, with `separator` in the place of the T.
 pub(crate) fn moment(out: &mut Vec<u8>, microseconds: i64, separator: u8) {
-    let moment = DateTime::from_timestamp_micros(microseconds).unwrap_or_default().naive_utc();
-    put(out, format_args!("{}{}{}", moment.date(), char::from(separator), moment.format("%H:%M:%S%.6f")));
+    let (days, rest) = (microseconds.div_euclid(86_400_000_000), microseconds.rem_euclid(86_400_000_000));
+    let (year, month, day) = date(days);
+    let second = rest / 1_000_000;
+    padded(out, year, 4);
+    for (mark, value, width) in [
+        (b'-', month, 2),
+        (b'-', day, 2),
+        (separator, second / 3600, 2),
+        (b':', second / 60 % 60, 2),
+        (b':', second % 60, 2),
+        (b'.', rest % 1_000_000, 6),
+    ] {
+        out.push(mark);
+        padded(out, value, width);
+    }
 }
 
-fn put(out: &mut Vec<u8>, text: Arguments<'_>) {
-    // Writing to memory does not fail.
-    let _ = out.write_fmt(text);
+fn padded(out: &mut Vec<u8>, value: i64, width: u32) {
+    for place in (0..width).rev() {
+        out.push(b'0' + (value / 10_i64.pow(place) % 10) as u8);
+    }
+}
+
+/// Year, month and day of a number of days since 1970, in the Gregorian calendar: years begin in March here, so that
+/// the day that leap years have more is the last.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + era * 400 + next, month, day)
 }
