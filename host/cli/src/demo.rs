@@ -13,8 +13,9 @@ use tidegate_service::tokens::generate_token;
 use crate::author::packs::for_start;
 use crate::config::{Config, Flags, environment};
 use crate::outcome::Outcome;
+use crate::runtime::runtime;
 use crate::sample;
-use crate::serve::{compiler, listen, runtime, serve, start_logging};
+use crate::serve::{compiler, listen, serve, start_logging};
 
 /// The number of events of each source. It is the same for all sources: then an edge request, its function call and its
 /// sign-in belong to the same moment, and can be joined.

@@ -17,6 +17,7 @@ mod issuer;
 mod outcome;
 mod recover;
 mod retention;
+mod runtime;
 mod sample;
 mod serve;
 mod signals;

@@ -23,6 +23,7 @@ use crate::author::packs::for_start;
 use crate::config;
 use crate::outcome::Outcome;
 use crate::recover;
+use crate::runtime::runtime;
 use crate::signals::{Signals, keep_watchdog, stopped, tell};
 
 #[derive(Debug, Args)]
@@ -192,10 +193,6 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Box<dyn E
     TcpListener::bind(address)
         .await
         .map_err(|error| format!("cannot listen on {address}: {error}; choose another with --listen").into())
-}
-
-pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 /// Starts logging to standard error, and the export of traces if a receiver is configured.

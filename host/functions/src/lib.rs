@@ -10,7 +10,7 @@
 //!
 //! The files, each of which uses only those before it:
 //!
-//! - `wording`, `base64`, `re2`, [`types`]: messages, texts, the types of the dialect;
+//! - `wording`, `re2`, [`types`]: messages, texts, the types of the dialect;
 //! - [`context`]: the execution context;
 //! - `arrays`, `rows`, `kernel`: what kernels are made of;
 //! - `conversion`, `arithmetic`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `tenant_value`, `array_sets`,
@@ -26,7 +26,6 @@ mod array_membership;
 mod array_sets;
 pub mod array_subquery;
 mod arrays;
-mod base64;
 mod bytes;
 pub mod context;
 mod conversion;

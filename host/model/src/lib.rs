@@ -9,6 +9,7 @@ mod code_names;
 mod errors;
 mod failure;
 mod json_fault;
+mod json_tree;
 mod limit_set;
 mod limits;
 mod manifest;
@@ -25,6 +26,7 @@ pub use alert::{Alert, Comparison, Condition, ConditionError, MOST_ALERTS, Subje
 pub use errors::Errors;
 pub use failure::{Code, Failure, Position, Quota, nearest};
 pub use json_fault::json_fault;
+pub use json_tree::{EqualKeys, JsonTreeError, json_tree};
 pub use limit_set::LimitSet;
 pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, Manifest, Settings};

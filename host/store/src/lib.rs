@@ -23,12 +23,13 @@
 //! The modules in layers, lowest first. Each uses only modules above it in this list; its `mod.rs` names them.
 //!
 //! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types;
-//!   `handover`: where threads meet, for the tests of their order; `read_memory`: the memory of a statement, for what is read
+//!   `joined_thread`; `handover`: where threads meet, for the tests of their order; `read_memory`: the memory of a statement, for what is read
 //! - `data_folder`: paths, syncing, locking; `catalog`: the SQLite database
 //! - `objects`: segments and copies of the catalog in an object store, and a cache of blocks of segments
 //! - `ingest`: JSON to normalised events
 //! - `schema`: the logical schema; `arrays`: Arrow builders and conversions; `overflow`: values without a column
-//! - `shred`: events to columns; `memory`: sorted batches of rows that no segment holds yet
+//! - `shred`: events to columns; `memory`: sorted batches of rows that no segment holds yet;
+//!   `intake`: the events of one call while they arrive
 //! - `segment`: Parquet files with checksums
 //! - `source`: one source, its rows in memory and its segments, and the swap between them
 //! - `wal`: the write-ahead log and its thread; `scan`: tables for queries; `segment_files`: segments that are read
@@ -45,6 +46,8 @@ mod error;
 mod field_names;
 mod handover;
 mod ingest;
+mod intake;
+mod joined_thread;
 mod maintenance;
 mod memory;
 mod metrics;
@@ -75,11 +78,11 @@ pub use error::StoreError;
 pub use ingest::request_key::RequestKey;
 pub use ingest::{
     event_time::micros as event_time,
-    intake::{Ingested, Intake, Mark, RefusedEvent},
     json_text::too_long,
     json_tree::{MAX_VALUES, read_event, too_many_values},
     normalise::MAX_NESTING,
 };
+pub use intake::{Ingested, Intake, Mark, RefusedEvent};
 pub use maintenance::{
     backup::{BackupReport, backup, backup_catalog},
     rebuild::rebuild_catalog,

@@ -25,9 +25,7 @@ use modules::{Module, Modules};
 
 /// Circles that stand for the moment: where, and all that is in them. One of which nothing is left must go from here.
 const KNOWN: &[(&str, &[&str])] = &[
-    ("host/cli", &["author", "serve"]),
     ("host/service", &["issuer_options", "issuers", "options", "tokens"]),
-    ("host/store", &["ingest", "memory", "shred"]),
     ("console", &["endpoints", "explore"]),
 ];
 

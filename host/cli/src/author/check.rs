@@ -17,8 +17,8 @@ use super::push::{self, Refusing};
 use super::test::unknown_source;
 use crate::client::{Client, ServerArguments};
 use crate::outcome::Outcome;
+use crate::runtime::runtime;
 use crate::sample;
-use crate::serve::runtime;
 
 /// Sample logs of each source: enough for all their columns.
 const SAMPLES: usize = 200;

@@ -8,7 +8,7 @@ use super::packs::{Pack, Packed, SHIPPED};
 use super::push::{Saved, save, warn};
 use crate::client::{Client, ServerArguments, plain, segment};
 use crate::outcome::Outcome;
-use crate::serve::runtime;
+use crate::runtime::runtime;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -16,8 +16,8 @@ use super::json_diff::laid_out;
 use super::test::remarks;
 use crate::client::{parameter_hint, plain};
 use crate::outcome::Outcome;
+use crate::runtime::runtime;
 use crate::sample;
-use crate::serve::runtime;
 
 /// Sample logs of each source, over the time that they are spread over.
 const SAMPLES: usize = 800;

@@ -19,8 +19,8 @@ use super::guest_log::GuestLog;
 use super::json_diff::difference;
 use super::update::with_values;
 use crate::outcome::Outcome;
+use crate::runtime::runtime;
 use crate::sample;
-use crate::serve::runtime;
 
 /// How a line begins that tells what may not be meant as it is written.
 const WARNING: &str = "warning: ";

@@ -3,9 +3,16 @@
 mod digests;
 pub(crate) mod pieces;
 
-use crate::base64;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use base64::prelude::BASE64_STANDARD;
+use base64::{Engine, alphabet};
+
 use crate::kernel::Kernel;
 use crate::rows::{Body, Out, Row, RowError, RowResult};
+
+/// Base64 is read with its padding, whatever bits follow the last byte.
+const BASE64_READER: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("md5_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::md5(row.bytes(0))))),
@@ -89,34 +96,17 @@ fn from_hex(row: &Row, out: &mut Out) -> RowResult<()> {
 
 fn to_base64(row: &Row, out: &mut Out) -> RowResult<()> {
     out.room(row.bytes(0).len().div_ceil(3).saturating_mul(4))?;
-    out.text(&base64::encode(row.bytes(0)))?;
+    out.text(&BASE64_STANDARD.encode(row.bytes(0)))?;
     Ok(Some(()))
 }
 
 fn from_base64(row: &Row, out: &mut Out) -> RowResult<()> {
     let text = row.text(0);
-    let bad = || RowError::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>()));
-    let digits = text.trim_end_matches('=');
-    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
-        return Err(bad());
-    }
-    let (mut word, mut bits) = (0_u32, 0_u32);
-    for c in digits.bytes() {
-        let value = match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return Err(bad()),
-        };
-        word = (word << 6 | u32::from(value)) & 0xff_ffff;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            out.bytes(&[u8::try_from(word >> bits & 0xff).unwrap_or_default()])?;
-        }
-    }
+    out.room(text.len() / 4 * 3)?;
+    let bytes = BASE64_READER
+        .decode(text)
+        .map_err(|_| RowError::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>())))?;
+    out.bytes(&bytes)?;
     Ok(Some(()))
 }
 
@@ -156,4 +146,29 @@ fn from_base32(row: &Row, out: &mut Out) -> RowResult<()> {
         }
     }
     Ok(Some(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_with_its_padding_whatever_the_last_bits_are() {
+        for (text, bytes) in [
+            ("", Some("")),
+            ("Zg==", Some("f")),
+            ("Zh==", Some("f")),
+            ("Zm8=", Some("fo")),
+            ("Zm9vYmFy", Some("foobar")),
+            ("Zg", None),
+            ("Zg=", None),
+            ("Z===", None),
+            ("Zg==Zg==", None),
+            ("Zm9v====", None),
+            ("Zm 9", None),
+            ("Zm-_", None),
+        ] {
+            assert_eq!(BASE64_READER.decode(text).ok(), bytes.map(|bytes| bytes.as_bytes().to_vec()), "{text}");
+        }
+    }
 }

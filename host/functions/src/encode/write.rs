@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use datafusion::arrow::array::Array;
 
 use super::{ColumnEncoder, Parts, Values};
-use crate::base64;
 
 impl ColumnEncoder {
     /// Appends the value of a row.
@@ -46,7 +47,7 @@ impl ColumnEncoder {
                     write_text(text, out);
                 }
             }
-            Values::Bytes(array) => write_text(&base64::encode(array.value(row)), out),
+            Values::Bytes(array) => write_text(&BASE64_STANDARD.encode(array.value(row)), out),
             Values::Datetime(array) => write_moment(array.value(row), "", out),
             Values::Instant(array) => write_moment(array.value(row), "Z", out),
             Values::Date(array) => {

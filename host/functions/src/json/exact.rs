@@ -1,73 +1,4 @@
-//! PARSE_JSON: of equal keys the first counts, and numbers that a value cannot hold are refused, as BigQuery does. What is
-//! read out of a text of JSON has neither rule.
-
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
-
-/// A value with the first of equal keys.
-pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
-    serde_json::from_str::<First>(text).map(|First(value)| value)
-}
-
-struct First(Value);
-
-impl<'de> Deserialize<'de> for First {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        value.deserialize_any(FirstVisitor).map(Self)
-    }
-}
-
-struct FirstVisitor;
-
-impl<'de> Visitor<'de> for FirstVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any valid JSON value")
-    }
-    fn visit_bool<X: Error>(self, value: bool) -> Result<Value, X> {
-        Ok(Value::from(value))
-    }
-    fn visit_i64<X: Error>(self, value: i64) -> Result<Value, X> {
-        Ok(Value::from(value))
-    }
-    fn visit_u64<X: Error>(self, value: u64) -> Result<Value, X> {
-        Ok(Value::from(value))
-    }
-    fn visit_f64<X: Error>(self, value: f64) -> Result<Value, X> {
-        Ok(Value::from(value))
-    }
-    fn visit_unit<X: Error>(self) -> Result<Value, X> {
-        Ok(Value::Null)
-    }
-    fn visit_str<X: Error>(self, text: &str) -> Result<Value, X> {
-        Ok(Value::from(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut values = Vec::new();
-        while let Some(First(value)) = items.next_element()? {
-            values.push(value);
-        }
-        Ok(Value::Array(values))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = fields.next_key::<String>()? {
-            if map.contains_key(&key) {
-                fields.next_value::<First>()?;
-            } else {
-                let First(value) = fields.next_value()?;
-                map.insert(key, value);
-            }
-        }
-        Ok(Value::Object(map))
-    }
-}
+//! PARSE_JSON refuses numbers that a value cannot hold, as BigQuery does. What is read out of a text of JSON has no such rule.
 
 /// The first number of a text of JSON that its value does not hold exactly.
 pub(super) fn inexact(text: &str) -> Option<&str> {
@@ -127,23 +58,8 @@ fn decimal(number: &str) -> Option<(String, i64)> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_equal_keys_the_first_counts_at_any_depth() {
-        for (text, expected) in [
-            (r#"{"a": 1, "a": 2}"#, r#"{"a":1}"#),
-            (r#"[{"b": {"a": [1], "\u0061": 2, "c": null}}]"#, r#"[{"b":{"a":[1],"c":null}}]"#),
-            ("\"x\"", "\"x\""),
-        ] {
-            assert_eq!(parse(text).unwrap().to_string(), expected);
-        }
-        for text in ["", "{\"a\": 1} x", "{\"a\": 1, \"a\": soon}", "1e999", &"[".repeat(200)] {
-            assert!(parse(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_number_that_loses_digits_is_found() {

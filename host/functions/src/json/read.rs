@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidegate_model::json_fault;
+use tidegate_model::{EqualKeys, JsonTreeError, json_fault, json_tree};
 
 use super::exact;
 use super::path::read_path;
@@ -76,9 +76,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
         1..=1,
         Body::Text(|row, out| {
             counted(row, row.text(0))?;
-            let value = exact::parse(row.text(0)).map_err(|error| {
+            // Of equal keys the first counts here, as in BigQuery.
+            let value = json_tree(row.text(0), usize::MAX, EqualKeys::First).map_err(|error| {
                 let short: String = row.text(0).chars().take(60).collect();
-                format!("'{short}' is no JSON: {}; SAFE.PARSE_JSON gives NULL instead", json_fault(&error))
+                let why = match error {
+                    JsonTreeError::NotJson(error) => json_fault(&error),
+                    JsonTreeError::TooManyValues => "it has too many values".to_owned(),
+                };
+                format!("'{short}' is no JSON: {why}; SAFE.PARSE_JSON gives NULL instead")
             })?;
             if let Some(number) = exact::inexact(row.text(0)) {
                 let short: String = number.chars().take(60).collect();

@@ -7,6 +7,9 @@ use crate::rows::{Body, Out, Row, RowError, RowResult};
 
 pub(crate) const KERNELS: &[Kernel] = &[Kernel::rows_with_nulls("format_values", 1..=usize::MAX, Body::Text(format))];
 
+/// Each value to be formatted is three arguments: the value, its text, and its kind, which says how `%T` quotes the text.
+const ARGUMENTS_OF_VALUE: usize = 3;
+
 /// One element of a format: `%-08.3f`.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Element {
@@ -101,12 +104,9 @@ fn format(row: &Row, out: &mut Out) -> RowResult<()> {
     let pieces = row.remember(0, pieces)?;
     let mut next = 1;
     let mut take = || {
-        next += 3;
-        if next > row.count() {
-            Err(RowError::from("FORMAT has fewer values than its format names"))
-        } else {
-            Ok(next - 3)
-        }
+        let at = next;
+        next += ARGUMENTS_OF_VALUE;
+        if next > row.count() { Err(RowError::from("FORMAT has fewer values than its format names")) } else { Ok(at) }
     };
     for piece in pieces.iter() {
         let element = match piece {

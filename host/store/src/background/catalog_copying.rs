@@ -11,7 +11,6 @@ use std::{
         atomic::Ordering,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -22,6 +21,7 @@ use crate::{
     clock::now_micros,
     data_folder::paths,
     error::{Result, StoreError},
+    joined_thread::JoinedThread,
     objects::copies::ObjectCopies,
     wal::writer::Writer,
 };
@@ -50,7 +50,7 @@ pub(crate) struct CatalogCopier {
     /// The thread ends when this is dropped.
     stop: Mutex<Option<Sender<()>>>,
     ended: Mutex<Option<Receiver<()>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: JoinedThread,
 }
 
 impl CatalogCopier {
@@ -70,10 +70,9 @@ impl CatalogCopier {
             }
             drop(end);
         };
-        let thread = thread::Builder::new().name("store-catalog".to_owned()).spawn(run);
-        let thread = thread.map_err(StoreError::io("starting the thread of copies of the catalog"))?;
+        let thread = JoinedThread::start("store-catalog", run)?;
         let (stop, ended) = (Mutex::new(Some(stop)), Mutex::new(Some(ended)));
-        Ok(CatalogCopier { stop, ended, thread: Mutex::new(Some(thread)) })
+        Ok(CatalogCopier { stop, ended, thread })
     }
 
     /// Lets the thread put a last copy if there is something new, and waits some seconds for that.
@@ -87,12 +86,7 @@ impl CatalogCopier {
 
     /// Ends the thread. [`Self::finish`] and [`ObjectCopies::stop`] come before it. Blocks; a second call does nothing.
     pub(crate) fn stop(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of copies of the catalog panicked");
-        }
+        self.thread.join();
     }
 }
 

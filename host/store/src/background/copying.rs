@@ -12,7 +12,6 @@ use std::{
         atomic::Ordering,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -22,6 +21,7 @@ use uuid::Uuid;
 use crate::{
     data_folder::paths,
     error::{Result, StoreError},
+    joined_thread::JoinedThread,
     objects::{copies::ObjectCopies, segment_objects::SegmentCopy},
     segment::{handle::Segment, tombstones},
     source::sources::Sources,
@@ -41,7 +41,7 @@ const LEFTOVER_AGE: TimeDelta = TimeDelta::days(1);
 pub(crate) struct Copier {
     /// The thread ends when this is dropped.
     stop: Mutex<Option<Sender<()>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: JoinedThread,
 }
 
 impl Copier {
@@ -59,20 +59,14 @@ impl Copier {
                 run(&data, &sources, &copies, &stopped);
             }
         };
-        let thread = thread::Builder::new().name("store-copy".to_owned()).spawn(run);
-        let thread = thread.map_err(StoreError::io("starting the thread of copies"))?;
-        Ok(Copier { stop: Mutex::new(Some(stop)), thread: Mutex::new(Some(thread)) })
+        let thread = JoinedThread::start("store-copy", run)?;
+        Ok(Copier { stop: Mutex::new(Some(stop)), thread })
     }
 
     /// Ends the thread. [`ObjectCopies::stop`] comes before it. Blocks; a second call does nothing.
     pub(crate) fn stop(&self) {
         drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of copies panicked");
-        }
+        self.thread.join();
     }
 }
 

@@ -12,7 +12,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -26,6 +25,7 @@ use crate::{
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
     handover::{self, StoreThread},
+    joined_thread::JoinedThread,
     objects::copies::ObjectCopies,
     options::StoreOptions,
     schema::shape::Shape,
@@ -57,7 +57,7 @@ enum FlushMessage {
 #[derive(Debug)]
 pub(crate) struct Flusher {
     queue: Sender<FlushMessage>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: JoinedThread,
 }
 
 /// Wakes the flush thread. Cheap enough to be called after each commit.
@@ -101,11 +101,11 @@ impl Flusher {
     ) -> Result<Flusher> {
         let Queue { sender, receiver, awake } = queue;
         let run = FlushThread { data, catalog, sources, writer, copies, clock, options, abandoned: Mutex::default() };
-        let thread = thread::Builder::new()
-            .name("store-flush".to_owned())
-            .spawn(handover::thread(StoreThread::Flush, move || run.run(&receiver, &awake)))
-            .map_err(StoreError::io("starting the flush thread"))?;
-        Ok(Flusher { queue: sender, thread: Mutex::new(Some(thread)) })
+        let thread = JoinedThread::start(
+            "store-flush",
+            handover::thread(StoreThread::Flush, move || run.run(&receiver, &awake)),
+        )?;
+        Ok(Flusher { queue: sender, thread })
     }
 
     pub(crate) async fn flush(&self) -> Result<()> {
@@ -123,12 +123,7 @@ impl Flusher {
     /// Ends the thread after its current work. Blocks; a second call does nothing.
     pub(crate) fn stop(&self) {
         let _ = self.queue.send(FlushMessage::Stop);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the flush thread panicked");
-        }
+        self.thread.join();
     }
 }
 

@@ -11,13 +11,14 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, Sender},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::Duration,
 };
 
 use crate::{
     background::flusher::Waker,
-    error::{Result, StoreError},
+    error::Result,
+    joined_thread::JoinedThread,
     options::StoreOptions,
     source::{Source, sources::Sources},
 };
@@ -46,7 +47,7 @@ pub(crate) struct Settler {
     /// None once it is stopped.
     queue: Mutex<Option<Sender<Reason>>>,
     awake: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: JoinedThread,
 }
 
 impl Settler {
@@ -58,11 +59,8 @@ impl Settler {
             let awake = Arc::clone(&awake);
             move || run(&receiver, &awake, &sources, &flusher, &options)
         };
-        let thread = thread::Builder::new()
-            .name("store-shred".to_owned())
-            .spawn(run)
-            .map_err(StoreError::io("starting the thread that makes columns"))?;
-        Ok(Settler { queue: Mutex::new(Some(queue)), awake, thread: Mutex::new(Some(thread)) })
+        let thread = JoinedThread::start("store-shred", run)?;
+        Ok(Settler { queue: Mutex::new(Some(queue)), awake, thread })
     }
 
     /// Cheap enough to be called after each commit.
@@ -87,12 +85,7 @@ impl Settler {
     /// Ends the thread after its current work. Blocks; a second call does nothing.
     pub(crate) fn stop(&self) {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that makes columns panicked");
-        }
+        self.thread.join();
     }
 }
 

@@ -1,15 +1,7 @@
 //! The JSON of a part of an event as a tree of bounded size, for the formats that change it.
-//!
-//! A tree takes up to a hundred times the bytes of its text: `[0],` is four bytes of text, and an array with an
-//! allocation in the tree. So values are counted during parsing, which ends at the first value too many. All keys are
-//! ordinary keys: the tree of `serde_json` interprets one special key as a marker and parses the text behind it as
-//! JSON.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
-use tidegate_model::json_fault;
+use serde_json::Value;
+use tidegate_model::{EqualKeys, JsonTreeError, json_fault};
 
 /// The most JSON values of an event: its fields, the elements of its arrays, and all values below them, the event
 /// itself included.
@@ -20,14 +12,10 @@ pub const MAX_VALUES: usize = 100_000;
 /// # Errors
 /// What is wrong with it, in words for the sender: not JSON, or more than [`MAX_VALUES`] values.
 pub fn read_event(text: &str) -> Result<Value, String> {
-    let mut budget = ValueBudget { left: MAX_VALUES, exceeded: false };
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let read = TreeReader(&mut budget).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    match read {
-        Ok(value) => Ok(value),
-        Err(_) if budget.exceeded => Err(too_many_values()),
-        Err(error) => Err(format!("the event cannot be read: {}", json_fault(&error))),
-    }
+    tidegate_model::json_tree(text, MAX_VALUES, EqualKeys::Last).map_err(|error| match error {
+        JsonTreeError::TooManyValues => too_many_values(),
+        JsonTreeError::NotJson(error) => format!("the event cannot be read: {}", json_fault(&error)),
+    })
 }
 
 /// The reason for refusing an event of too many values.
@@ -35,81 +23,6 @@ pub fn too_many_values() -> String {
     format!(
         "the event has more than {MAX_VALUES} JSON values; send it as several events, or its large part as one text"
     )
-}
-
-struct ValueBudget {
-    left: usize,
-    exceeded: bool,
-}
-
-struct TreeReader<'b>(&'b mut ValueBudget);
-
-impl<'de> DeserializeSeed<'de> for TreeReader<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        match self.0.left.checked_sub(1) {
-            Some(left) => self.0.left = left,
-            None => {
-                self.0.exceeded = true;
-                return Err(D::Error::custom("too many values"));
-            }
-        }
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TreeReader<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number is not finite"))
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = elements.next_element_seed(TreeReader(self.0))? {
-            items.push(item);
-        }
-        Ok(Value::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            let value = entries.next_value_seed(TreeReader(self.0))?;
-            map.insert(key, value);
-        }
-        Ok(Value::Object(map))
-    }
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::ingest::{intake::Intake, tape_reader::stored_events};
+    use crate::{ingest::tape_reader::stored_events, intake::Intake};
 
     /// The event as it is read back.
     fn norm(event: Value) -> Value {

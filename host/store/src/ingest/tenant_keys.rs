@@ -36,7 +36,7 @@ enum Misfit {
 ///
 /// # Errors
 /// Why it is refused, in words for its sender. They tell of the sender's own values and of no others.
-pub(super) fn hold<'t>(event: Tape<'t>, policy: Option<&SenderPolicy>, max_bytes: usize) -> Result<Tape<'t>, String> {
+pub(crate) fn hold<'t>(event: Tape<'t>, policy: Option<&SenderPolicy>, max_bytes: usize) -> Result<Tape<'t>, String> {
     let mut event = event;
     for own in policy.into_iter().flat_map(|policy| &policy.values) {
         let names = own.path.names();

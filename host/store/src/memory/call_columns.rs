@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        ingest::intake::{Intake, PreparedCall},
+        intake::{Intake, PreparedCall},
         memory::batch_builder::{RawCall, build},
     };
 

@@ -13,10 +13,8 @@ use tokio::sync::OwnedMutexGuard;
 use crate::{
     clock::now_micros,
     error::{Result, StoreError},
-    ingest::{
-        intake::{Ingested, Intake},
-        request_key::RequestKey,
-    },
+    ingest::request_key::RequestKey,
+    intake::{Ingested, Intake},
     source::Source,
     store::Store,
     wal::idempotency::{self, KeyedRequest, NamedEvents},

@@ -9,10 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{all, field, frame, open, path, rows};
-use crate::{
-    Ingested, RefusedEvent, StoreError,
-    ingest::{intake::Intake, tape_reader::stored_events},
-};
+use crate::{Ingested, RefusedEvent, StoreError, ingest::tape_reader::stored_events, intake::Intake};
 
 #[tokio::test]
 async fn empty_source_has_its_columns_and_no_rows() {

@@ -3,7 +3,6 @@
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, mpsc::Sender},
-    thread::{self, JoinHandle},
 };
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -14,7 +13,8 @@ use crate::{
     data_folder::disk_failure,
     error::{Result, StoreError},
     handover::{self, StoreThread},
-    ingest::intake::PreparedCall,
+    intake::PreparedCall,
+    joined_thread::JoinedThread,
     memory::call_columns::MadeColumns,
     metrics::counters::Counters,
     options::StoreOptions,
@@ -43,7 +43,7 @@ pub(crate) struct Writer {
     room_size: usize,
     failed: Arc<Mutex<Option<WriteFailure>>>,
     counters: Arc<Counters>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: JoinedThread,
     #[cfg(test)]
     pub(crate) faults: Arc<Faults>,
 }
@@ -89,17 +89,15 @@ impl Writer {
             #[cfg(test)]
             faults: Arc::clone(&faults),
         };
-        let thread = thread::Builder::new()
-            .name("store-commit".to_owned())
-            .spawn(handover::thread(StoreThread::Commit, move || run.run(committed)))
-            .map_err(StoreError::io("starting the writer thread"))?;
+        let thread =
+            JoinedThread::start("store-commit", handover::thread(StoreThread::Commit, move || run.run(committed)))?;
         Ok(Writer {
             queue,
             room: Arc::new(Semaphore::new(room_size)),
             room_size,
             failed,
             counters,
-            thread: Mutex::new(Some(thread)),
+            thread,
             #[cfg(test)]
             faults,
         })
@@ -194,11 +192,6 @@ impl Writer {
     pub(crate) fn stop(&self) {
         self.room.close();
         let _ = self.queue.send(WriterMessage::Stop);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the writer thread panicked");
-        }
+        self.thread.join();
     }
 }

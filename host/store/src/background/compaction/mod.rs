@@ -18,11 +18,10 @@ use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -42,6 +41,7 @@ use crate::{
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
     handover::{self, StoreThread},
+    joined_thread::JoinedThread,
     objects::copies::ObjectCopies,
     options::StoreOptions,
     recovery::quarantine::{self, SetAside},
@@ -73,7 +73,7 @@ enum CompactMessage {
 pub(crate) struct Compactor {
     queue: Sender<CompactMessage>,
     signals: Arc<Signals>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: JoinedThread,
 }
 
 impl Compactor {
@@ -97,14 +97,14 @@ impl Compactor {
             settled: HashMap::new(),
             refused: HashSet::new(),
         };
-        let thread = thread::Builder::new()
-            .name("store-compact".to_owned())
-            .spawn(handover::thread(StoreThread::Compact, move || {
+        let thread = JoinedThread::start(
+            "store-compact",
+            handover::thread(StoreThread::Compact, move || {
                 priority::lower();
                 run.run(&receiver);
-            }))
-            .map_err(StoreError::io("starting the compaction thread"))?;
-        Ok(Compactor { queue, signals, thread: Mutex::new(Some(thread)) })
+            }),
+        )?;
+        Ok(Compactor { queue, signals, thread })
     }
 
     pub(crate) async fn compact(&self) -> Result<()> {
@@ -122,12 +122,7 @@ impl Compactor {
     pub(crate) fn stop(&self) {
         self.signals.stop.store(true, Ordering::Relaxed);
         let _ = self.queue.send(CompactMessage::Stop);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            tracing::error!("the compaction thread panicked");
-        }
+        self.thread.join();
     }
 }
 

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidegate_model::{Audience, SenderPolicy, TenantValue};
 
-use crate::ingest::{
+use crate::{
+    ingest::tape_reader::{read_tape, stored_events},
     intake::Intake,
-    tape_reader::{read_tape, stored_events},
 };
 
 fn policy(values: &[(&str, &str, &str)]) -> SenderPolicy {

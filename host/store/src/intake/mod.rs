@@ -14,7 +14,6 @@ use tidegate_model::{Audience, SenderPolicy};
 
 use crate::{
     ingest::{
-        intake::equal_times::FineTime,
         json_text::{too_long, write_json},
         normalise::{self, Normalised, TimeCounts},
         request_key::RequestKey,
@@ -22,6 +21,7 @@ use crate::{
         tape_reader::{read_leading, read_tape, stored_events},
         tenant_keys,
     },
+    intake::equal_times::FineTime,
     memory::call_columns::{CallColumns, KnownShape, MadeColumns},
 };
 
