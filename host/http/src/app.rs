@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_doors::BodyMemory;
 use tidegate_model::Failure;
-use tidegate_service::answer::AnswerMemory;
+use tidegate_service::answer::TransferMemory;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::{Identity, Service};
 
@@ -23,7 +23,7 @@ const TOKENLESS_BYTES: usize = 16 << 20;
 pub(crate) struct App {
     pub(crate) service: Arc<Service>,
     /// The memory budget for answers to callers without a token.
-    pub(crate) tokenless_answers: AnswerMemory,
+    pub(crate) tokenless_answers: TransferMemory,
     /// The memory budget for bodies of ingest requests.
     pub(crate) bodies: BodyMemory,
     pub(crate) metrics: Metrics,
@@ -40,7 +40,7 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(service: Arc<Service>) -> Arc<Self> {
         Arc::new(Self {
-            tokenless_answers: AnswerMemory::new(TOKENLESS_BYTES, Duration::ZERO),
+            tokenless_answers: TransferMemory::new(TOKENLESS_BYTES, Duration::ZERO),
             bodies: BodyMemory::new(service.options.ingest.body_memory),
             metrics: Metrics::new(),
             calls: CallStatistics::new(),

@@ -113,7 +113,7 @@ mod tests {
 
     use tidegate_model::MOST_PARAMETERS;
     use tidegate_service::Tenant;
-    use tidegate_service::answer::AnswerMemory;
+    use tidegate_service::answer::TransferMemory;
     use tidegate_service::execution::AdhocQuery;
 
     use super::*;
@@ -121,7 +121,7 @@ mod tests {
     async fn read(method: Method, uri: &str, kind: &str, body: &str) -> Result<SentParameters, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
-        let memory = AnswerMemory::new(2 * MAX_BODY, Duration::ZERO).of(Tenant::Token([1; 32]));
+        let memory = TransferMemory::new(2 * MAX_BODY, Duration::ZERO).of(Tenant::Token([1; 32]));
         let body = Body::from(body.to_owned());
         QueryBody::wait(&method, &uri.parse().unwrap(), &headers, body, &memory).await?.read()
     }

@@ -87,15 +87,15 @@ mod tests {
 
     use futures::stream;
     use tidegate_service::Tenant;
-    use tidegate_service::answer::AnswerMemory;
+    use tidegate_service::answer::TransferMemory;
 
     use super::*;
 
     const LIMIT: usize = 64 << 10;
     const TENANT: Tenant = Tenant::Token([1; 32]);
 
-    fn memory(bytes: usize) -> AnswerMemory {
-        AnswerMemory::new(bytes, Duration::from_millis(10))
+    fn memory(bytes: usize) -> TransferMemory {
+        TransferMemory::new(bytes, Duration::from_millis(10))
     }
 
     fn chunks(sizes: &[usize], end: Option<io::Error>) -> Body {
@@ -103,7 +103,7 @@ mod tests {
         Body::from_stream(stream::iter(chunks))
     }
 
-    async fn code(memory: &AnswerMemory, body: Body) -> Result<usize, Code> {
+    async fn code(memory: &TransferMemory, body: Body) -> Result<usize, Code> {
         let read = RequestBody::read(&HeaderMap::new(), body, LIMIT, &memory.of(TENANT), "the body").await;
         read.map(|read| read.bytes.len()).map_err(|failure| failure.code)
     }
@@ -140,7 +140,7 @@ mod tests {
     #[tokio::test]
     async fn what_has_arrived_counts_for_its_token() {
         let memory = memory(4 * LIMIT);
-        let waiting = |memory: &AnswerMemory| {
+        let waiting = |memory: &TransferMemory| {
             let memory = memory.of(TENANT);
             let first = stream::iter([Ok::<_, io::Error>(Bytes::from(vec![b'x'; LIMIT]))]);
             let body = Body::from_stream(futures::StreamExt::chain(first, stream::pending()));

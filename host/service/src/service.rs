@@ -11,7 +11,7 @@ use tidegate_workers::RemoteWorkers;
 use crate::access_report::{AccessReports, AccessRule, ReportPlanner};
 use crate::admission::Admission;
 use crate::alerts::{self, Alerts};
-use crate::answer::AnswerMemory;
+use crate::answer::TransferMemory;
 use crate::blocking::blocking;
 use crate::cache::{Cache, warm};
 use crate::clock::Clock;
@@ -154,7 +154,7 @@ impl Service {
             engine: Arc::clone(&engine),
             compute: Arc::clone(&compute),
             admission: Admission::new(&options.admission, compute.threads()),
-            answers: AnswerMemory::new(options.admission.answer_memory, options.admission.wait),
+            answers: TransferMemory::new(options.admission.answer_memory, options.admission.wait),
             outcomes: ComponentOutcomes::default(),
             limits: options.limits.clone(),
         });

@@ -23,7 +23,7 @@
 //! The modules in layers, lowest first. Each uses only modules above it in this list; its `mod.rs` names them.
 //!
 //! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types;
-//!   `joined_thread`; `handover`: where threads meet, for the tests of their order; `read_memory`: the memory of a statement, for what is read
+//!   `joined_thread`; `sync_points`: where threads meet, for the tests of their order; `read_memory`: the memory of a statement, for what is read
 //! - `data_folder`: paths, syncing, locking; `catalog`: the SQLite database
 //! - `objects`: segments and copies of the catalog in an object store, and a cache of blocks of segments
 //! - `ingest`: JSON to normalised events
@@ -44,7 +44,6 @@ mod clock;
 mod data_folder;
 mod error;
 mod field_names;
-mod handover;
 mod ingest;
 mod intake;
 mod joined_thread;
@@ -64,6 +63,7 @@ mod shred;
 mod source;
 mod source_info;
 mod store;
+mod sync_points;
 #[cfg(test)]
 mod tests;
 mod uuid_text;

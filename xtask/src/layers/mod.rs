@@ -24,10 +24,8 @@ use circles::circles;
 use modules::{Module, Modules};
 
 /// Circles that stand for the moment: where, and all that is in them. One of which nothing is left must go from here.
-const KNOWN: &[(&str, &[&str])] = &[
-    ("host/service", &["issuer_options", "issuers", "options", "tokens"]),
-    ("console", &["endpoints", "explore"]),
-];
+const KNOWN: &[(&str, &[&str])] =
+    &[("host/service", &["issuer_options", "issuers", "options", "tokens"]), ("console", &["endpoints", "explore"])];
 
 /// What imports what: files, or the files and folders of one folder.
 type Edges = BTreeMap<Module, Vec<Module>>;

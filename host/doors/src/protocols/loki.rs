@@ -21,6 +21,7 @@ use crate::body::Encoding;
 use crate::elements::each_element;
 use crate::events::Events;
 use crate::logged::remarks;
+use crate::nanoseconds::of_nanos;
 use crate::text::Text;
 use crate::wire;
 
@@ -160,14 +161,14 @@ fn entry_of(text: &str) -> Result<Entry, String> {
         Value::Number(number) => number.as_i64().map(i128::from),
         _ => None,
     };
-    let nanos =
-        nanos.ok_or_else(|| format!("the time of an entry is its nanoseconds since 1970 as text, not {time}"))?;
+    // What is no time (`pino-loki` 3.0 sends "NaN" for times in ISO 8601) is told as such by the store, and the entry is kept.
+    let time = nanos.map_or(Some(time), of_nanos);
     let structured = match parts.next() {
         None | Some(Value::Null) => Fields::new(),
         Some(Value::Object(structured)) => structured,
         Some(_) => return Err(bad.to_owned()),
     };
-    Ok(Entry { nanos, line, structured })
+    Ok(Entry { time, line, structured })
 }
 
 /// `google.protobuf.Timestamp`.
@@ -225,7 +226,7 @@ fn protobuf(body: &Bytes, batch: &mut Batch) -> Result<(), Failure> {
                 let time = entry.timestamp.unwrap_or_default();
                 let structured = entry.structured.into_iter().map(|pair| (pair.name, Value::String(pair.value)));
                 Ok(Entry {
-                    nanos: i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos),
+                    time: of_nanos(i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)),
                     line: entry.line,
                     structured: structured.collect(),
                 })
@@ -293,9 +294,21 @@ mod tests {
     #[test]
     fn a_bad_entry_costs_only_itself_and_a_bad_body_everything() {
         let long = "x".repeat(1000);
-        let values = json!([["1", "a"], ["x", "b"], ["1"], ["1", 5], ["1", "c", 5], 7, ["1", long], [2, "d", null]]);
+        let values = json!([
+            ["1", "a"],
+            ["x", "b"],
+            ["1"],
+            ["1", 5],
+            ["1", "c", 5],
+            7,
+            ["1", long],
+            [2, "d", null],
+            ["NaN", "e"]
+        ]);
         let batch = read(&Bytes::from(json!({"streams": [{"values": values}]}).to_string()), true).unwrap();
-        assert_eq!((batch.events().len(), batch.refused().len()), (2, 6));
+        let times: Vec<_> = batch.events().iter().map(|event| event["timestamp"].clone()).collect();
+        assert_eq!(times[1..], [json!("x"), json!("1970-01-01T00:00:00.000000002+00:00"), json!("NaN")]);
+        assert_eq!((batch.events().len(), batch.refused().len()), (4, 5));
         for bad in ["", "{}", "[]", "{\"streams\": 5}", "{\"streams\": []"] {
             assert_eq!(read(&Bytes::from(bad), true).unwrap_err().code, Code::InvalidBody, "{bad}");
         }

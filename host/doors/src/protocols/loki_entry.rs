@@ -7,7 +7,6 @@ use tidegate_model::Failure;
 
 use super::fields::{Fields, event};
 use crate::batch::Batch;
-use crate::nanoseconds::of_nanos;
 
 /// The labels of a stream.
 #[derive(Debug, Default, Clone)]
@@ -29,8 +28,8 @@ impl Labels {
 /// An entry of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// Nanoseconds since 1970.
-    pub(super) nanos: i128,
+    /// As the store reads it; what is no time is sent on as it came.
+    pub(super) time: Option<Value>,
     pub(super) line: String,
     pub(super) structured: Fields,
 }
@@ -61,8 +60,7 @@ impl Entry {
             metadata.insert(name, value);
         }
         let project = metadata.get("project").cloned();
-        let own =
-            [("timestamp", of_nanos(self.nanos)), ("event_message", Some(self.line.into())), ("project", project)];
+        let own = [("timestamp", self.time), ("event_message", Some(self.line.into())), ("project", project)];
         event(own, metadata)
     }
 }
@@ -177,7 +175,8 @@ mod tests {
     fn structured_metadata_stands_beside_labels() {
         let labels = labels(r#"{job="a", project="p"}"#).unwrap();
         let structured = json!({"trace_id": "t", "job": "b"}).as_object().cloned().unwrap();
-        let entry = Entry { nanos: 1_763_633_702_123_456_789, line: "m".to_owned(), structured };
+        let entry =
+            Entry { time: crate::nanoseconds::of_nanos(1_763_633_702_123_456_789), line: "m".to_owned(), structured };
         let expected = json!({
             "timestamp": 1_763_633_702_123_456_789_u64, "event_message": "m", "project": "p",
             "metadata": {"job": "a", "project": "p", "trace_id": "t", "job_extracted": "b"},

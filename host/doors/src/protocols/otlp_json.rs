@@ -153,6 +153,13 @@ fn integer(value: Option<&Value>) -> Option<i64> {
     }
 }
 
+/// A whole number outside of INT64 as a double, which it was: the SDK for JavaScript (`otlp-transformer` 0.301) writes
+/// each number without a fraction as `intValue`, and as a double in Protocol Buffers.
+fn beyond_int64(value: &Value) -> Option<Value> {
+    let float = value.as_number()?.as_f64()?;
+    (float.abs() >= 2_f64.powi(63)).then(|| double(float))
+}
+
 /// An `AnyValue` as plain JSON. The parser has already limited how deeply it nests.
 fn plain(any: Option<&Value>) -> Result<Value, String> {
     let any = match any {
@@ -164,7 +171,10 @@ fn plain(any: Option<&Value>) -> Result<Value, String> {
     match (kind.as_str(), value) {
         // This encoding writes bytes as base64 already.
         ("stringValue" | "bytesValue", Value::String(_)) | ("boolValue", Value::Bool(_)) => Ok(value.clone()),
-        ("intValue", _) => integer(Some(value)).map(Value::from).ok_or_else(|| "intValue is no integer".to_owned()),
+        ("intValue", _) => integer(Some(value))
+            .map(Value::from)
+            .or_else(|| beyond_int64(value))
+            .ok_or_else(|| "intValue is no integer".to_owned()),
         ("doubleValue", Value::Number(_)) => Ok(value.clone()),
         ("doubleValue", Value::String(text)) => {
             text.parse().map(double).map_err(|_| "doubleValue is no number".to_owned())
@@ -249,6 +259,8 @@ mod tests {
             "attributes": [
                 {"key": "i", "value": {"intValue": "-9223372036854775808"}},
                 {"key": "j", "value": {"intValue": 7}},
+                {"key": "l", "value": {"intValue": 9_223_372_036_854_775_808_u64}},
+                {"key": "m", "value": {"intValue": -1e300}},
                 {"key": "d", "value": {"doubleValue": 0.25}},
                 {"key": "n", "value": {"doubleValue": "NaN"}},
                 {"key": "t", "value": {"boolValue": true}},
@@ -267,7 +279,7 @@ mod tests {
                 "metadata": {
                     "type": "otel_log", "severity_number": 17, "flags": 1, "severity_text": "ERROR",
                     "trace_id": "5b8efff798038103d269b633813fc60c", "span_id": "eee19b7ec3c1b174",
-                    "attributes": {"i": i64::MIN, "j": 7, "d": 0.25, "n": "NaN", "t": true, "b": "AP8Q", "c": "AP8Q", "a": [1, null], "e": [], "k": {"x": "y"}, "z": null},
+                    "attributes": {"i": i64::MIN, "j": 7, "l": 9_223_372_036_854_775_808.0, "m": -1e300, "d": 0.25, "n": "NaN", "t": true, "b": "AP8Q", "c": "AP8Q", "a": [1, null], "e": [], "k": {"x": "y"}, "z": null},
                     "resource": {"service.name": "api"}, "scope": {"name": "lib", "version": "1"},
                 },
             })]

@@ -9,8 +9,8 @@ use tidegate_service::tokens::Access;
 use super::answers::Described;
 use super::components::{answer_headers, rows_content};
 use super::route::{QUERY_REFUSALS, refusals};
-use super::schemas::reference;
 use super::row_schemas::AnswerSchema;
+use super::schemas::reference;
 
 /// The parameters of the route itself. No parameter of an endpoint has these names.
 const RESERVED: [&str; 2] = ["sql", "lql"];

@@ -25,7 +25,7 @@ use crate::tenant::{Tenant, half};
 
 /// The budget for all answers and requests of a service. Clones share it.
 #[derive(Debug, Clone)]
-pub struct AnswerMemory(Arc<Inner>);
+pub struct TransferMemory(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -61,7 +61,7 @@ enum Full {
     Tenant,
 }
 
-impl AnswerMemory {
+impl TransferMemory {
     /// A budget of `bytes`. A reservation waits at most `wait` for other bytes to be returned.
     pub fn new(bytes: usize, wait: Duration) -> Self {
         let (state, freed, refused) = (Mutex::default(), Notify::new(), AtomicU64::new(0));
@@ -312,8 +312,8 @@ mod tests {
     const B: Tenant = Tenant::Token([2; 32]);
     const C: Tenant = Tenant::Token([3; 32]);
 
-    fn budget() -> AnswerMemory {
-        AnswerMemory::new(100, Duration::from_millis(20))
+    fn budget() -> TransferMemory {
+        TransferMemory::new(100, Duration::from_millis(20))
     }
 
     #[tokio::test]
@@ -334,7 +334,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_given_back_goes_to_who_waits() {
-        let budget = AnswerMemory::new(100, Duration::from_secs(60));
+        let budget = TransferMemory::new(100, Duration::from_secs(60));
         let mut first = budget.of(A).take(50).await.unwrap();
         let waiting = tokio::spawn({
             let memory = budget.of(A);

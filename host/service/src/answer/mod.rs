@@ -37,7 +37,7 @@ pub(crate) use columns::{RowLimit, rows_of, rows_with};
 pub use encoded::{CachedBody, Encoded, Outgoing};
 pub use format::{Format, PARAMETER as FORMAT_PARAMETER};
 pub(crate) use lines::LineWriter;
-pub use memory::{AnswerMemory, Reservation, TenantMemory, counted};
+pub use memory::{Reservation, TenantMemory, TransferMemory, counted};
 pub use metadata::AnswerMetadata;
 pub(crate) use options::EncodingOptions;
 pub(crate) use shared::SharedBytes;

@@ -106,14 +106,14 @@ mod tests {
     use tidegate_model::Code;
 
     use super::*;
-    use crate::answer::AnswerMemory;
+    use crate::answer::TransferMemory;
 
     const A: Tenant = Tenant::Token([1; 32]);
     const B: Tenant = Tenant::Token([2; 32]);
 
     #[tokio::test]
     async fn shared_bytes_count_for_each_tenant_that_reads_them_and_in_memory_once() {
-        let budget = AnswerMemory::new(100, Duration::from_millis(20));
+        let budget = TransferMemory::new(100, Duration::from_millis(20));
         let shared = SharedBytes::default();
         let first = shared.take(&budget.of(A), 40).await.unwrap();
         let second = shared.take(&budget.of(A), 40).await.unwrap();
@@ -138,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn readers_that_come_at_once_reserve_once() {
-        let budget = AnswerMemory::new(100, Duration::from_secs(60));
+        let budget = TransferMemory::new(100, Duration::from_secs(60));
         let shared = Arc::new(SharedBytes::default());
         let held = budget.of(A).take(50).await.unwrap();
         let wait = || {
@@ -160,7 +160,7 @@ mod tests {
     /// The room that the second waits for is never free, because the first takes it.
     #[tokio::test]
     async fn who_waits_for_room_shares_what_is_made_meanwhile() {
-        let budget = AnswerMemory::new(100, Duration::from_secs(60));
+        let budget = TransferMemory::new(100, Duration::from_secs(60));
         let shared = Arc::new(SharedBytes::default());
         let held = budget.of(B).take(50).await.unwrap();
         let freed = budget.of(Tenant::Token([3; 32])).take(20).await.unwrap();

@@ -4,7 +4,7 @@
 use tidegate_compiler::manifest_of_texts;
 
 use super::*;
-use crate::answer::{AnswerMemory, Format};
+use crate::answer::{Format, TransferMemory};
 use crate::execution::{RunRecord, SentParameters};
 use crate::options::Options;
 use crate::save_request::SaveRequest;
@@ -125,7 +125,7 @@ async fn who_read_an_answer_to_its_end_is_not_refused_because_others_still_do() 
     let own = Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::default());
     let Lookup::Cached(entry, _) = service.cache.answer(&request, own).await.unwrap() else { return };
     let size = entry.answer.len();
-    let memory = AnswerMemory::new(2 * size, Duration::from_millis(20));
+    let memory = TransferMemory::new(2 * size, Duration::from_millis(20));
     let first = entry.outgoing(&memory.of(A)).await.unwrap();
     let other = entry.outgoing(&memory.of(B)).await.unwrap();
     assert_eq!(memory.used(), size, "it is in memory once");

@@ -28,7 +28,7 @@ use tidegate_sql::{CostCounter, Engine, StatementCost, Stop};
 use tracing::Instrument;
 
 use crate::admission::{Admission, Permit};
-use crate::answer::{AnswerMemory, Encoded, EncodingOptions, Streamed, encode, stream};
+use crate::answer::{Encoded, EncodingOptions, Streamed, TransferMemory, encode, stream};
 use crate::compute::Compute;
 use crate::deadline::{GRACE, late};
 use crate::endpoints::Endpoints;
@@ -96,7 +96,7 @@ pub struct Executor {
     pub(crate) engine: Arc<Engine>,
     pub(crate) compute: Arc<Compute>,
     pub(crate) admission: Admission,
-    pub(crate) answers: AnswerMemory,
+    pub(crate) answers: TransferMemory,
     pub(crate) outcomes: ComponentOutcomes,
     /// The server's limits of one request.
     pub(crate) limits: Limits,
@@ -109,7 +109,7 @@ impl Executor {
     }
 
     /// The memory budget for answers that are not read yet.
-    pub fn answers(&self) -> &AnswerMemory {
+    pub fn answers(&self) -> &TransferMemory {
         &self.answers
     }
 

@@ -24,7 +24,6 @@ use crate::{
     clock::{AgeClock, DAY},
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
-    handover::{self, StoreThread},
     joined_thread::JoinedThread,
     objects::copies::ObjectCopies,
     options::StoreOptions,
@@ -37,6 +36,7 @@ use crate::{
         writer,
     },
     source::{Source, sources::Sources},
+    sync_points::{self, StoreThread},
     wal::{rows, writer::Writer},
 };
 
@@ -103,7 +103,7 @@ impl Flusher {
         let run = FlushThread { data, catalog, sources, writer, copies, clock, options, abandoned: Mutex::default() };
         let thread = JoinedThread::start(
             "store-flush",
-            handover::thread(StoreThread::Flush, move || run.run(&receiver, &awake)),
+            sync_points::thread(StoreThread::Flush, move || run.run(&receiver, &awake)),
         )?;
         Ok(Flusher { queue: sender, thread })
     }

@@ -185,7 +185,7 @@ impl Intake {
     /// Adds an event. An event that cannot be stored is refused alone. Returns whether it was accepted.
     pub fn add(&mut self, event: Value) -> bool {
         let added = self.encode(&Tape::of_value(&event));
-        self.settle(added)
+        self.accept(added)
     }
 
     /// Adds an event from its JSON text. A text that is too long is not parsed.
@@ -195,7 +195,7 @@ impl Intake {
         } else {
             read_tape(text).and_then(|event| self.encode(&event))
         };
-        self.settle(added)
+        self.accept(added)
     }
 
     /// Adds the event at the beginning of a text, if it is an object that can be stored and has none of the keys in
@@ -209,7 +209,7 @@ impl Intake {
         self.encode(&event).ok().map(|()| length)
     }
 
-    fn settle(&mut self, added: Result<(), String>) -> bool {
+    fn accept(&mut self, added: Result<(), String>) -> bool {
         match added {
             Ok(()) => true,
             Err(reason) => {

@@ -41,7 +41,7 @@ impl Intake {
 
     /// Takes out the events that are stored already, and refuses those under whose name another is. `bodies` has the digests of what
     /// is stored under these names. The positions of the others stay the same.
-    pub(crate) fn settle_names(&mut self, mut bodies: HashMap<[u8; 32], [u8; 32]>) {
+    pub(crate) fn resolve_names(&mut self, mut bodies: HashMap<[u8; 32], [u8; 32]>) {
         self.order_equal_times();
         let (mut kept, mut out) = (Vec::new(), Vec::new());
         for event in mem::take(&mut self.named) {

@@ -117,7 +117,7 @@ fn events_that_are_stored_under_their_names_are_taken_out() {
     intake.take_back(mark);
     intake.refuse("bad".to_owned());
     let stored = [key(1, 1), key(3, 8), key(4, 4)];
-    intake.settle_names(stored.iter().map(|stored| (stored.stored_name(), stored.body)).collect());
+    intake.resolve_names(stored.iter().map(|stored| (stored.stored_name(), stored.body)).collect());
     let refused: Vec<_> = intake.refused().iter().map(|refused| (refused.index, refused.is_conflict)).collect();
     assert_eq!((refused.as_slice(), intake.rows()), (&[(3, true), (5, true), (6, false)][..], 2));
     let call = intake.clone().finish();
@@ -167,7 +167,7 @@ fn what_is_finer_than_a_microsecond_orders_equal_times() {
     let mark = some.mark();
     assert!(some.add(json!({"id": "a", "timestamp": AT * 1_000})));
     some.take_back(mark);
-    some.settle_names([(key(b'c').stored_name(), [b'c'; 32])].into());
+    some.resolve_names([(key(b'c').stored_name(), [b'c'; 32])].into());
     assert_eq!(some.clone().finish().named, [key(b'b'), key(b'd')]);
     assert_eq!(ids(some), "bd");
 }

@@ -52,7 +52,7 @@ const LEAST_VALUES: usize = 64;
 /// Columns that are always written in the same way, however often their values repeat. They have no dictionary. Of times and
 /// places the differences of neighbours are stored: rows are in the order of time, and neighbours have the same call or the
 /// next one.
-const SETTLED: [(&str, Encoding); 4] = [
+const FIXED_ENCODINGS: [(&str, Encoding); 4] = [
     (ID, Encoding::DELTA_LENGTH_BYTE_ARRAY),
     (TIMESTAMP, Encoding::DELTA_BINARY_PACKED),
     (CALL, Encoding::DELTA_BINARY_PACKED),
@@ -148,7 +148,7 @@ impl ColumnEncodings {
             .set_column_compression(ColumnPath::from(TIMESTAMP), Compression::UNCOMPRESSED)
             .set_column_dictionary_enabled(ColumnPath::from(MESSAGE), false)
             .set_column_encoding(ColumnPath::from(MESSAGE), of_texts);
-        let properties = SETTLED.iter().fold(properties, |properties, (column, encoding)| {
+        let properties = FIXED_ENCODINGS.iter().fold(properties, |properties, (column, encoding)| {
             let column = ColumnPath::from(*column);
             properties.set_column_dictionary_enabled(column.clone(), false).set_column_encoding(column, *encoding)
         });
@@ -181,7 +181,7 @@ impl ColumnEncodings {
 }
 
 fn is_settled(column: &str) -> bool {
-    SETTLED.iter().any(|(settled, _)| *settled == column)
+    FIXED_ENCODINGS.iter().any(|(fixed, _)| *fixed == column)
 }
 
 /// The values at these places, each of a part and a row, that are not NULL.

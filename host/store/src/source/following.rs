@@ -68,7 +68,7 @@ impl Feed {
         }
         // There are new fields. Only the source itself decides which of them become columns. What it does not know then,
         // because retention has dropped all rows that had it, no query sees.
-        self.source.settle()?;
+        self.source.columnize()?;
         self.shredded(&chosen, after, self.source.current_shape(), true)
     }
 

@@ -6,18 +6,18 @@
 //! under that lock, so that no snapshot shows it twice or not at all. Batches are joined under neither: the joined one
 //! takes the place of the others if they are still there.
 //!
-//! [`shredding`] makes columns of committed calls, [`flushing`] is the part that the flush thread uses, [`settling`] that of
+//! [`shredding`] makes columns of committed calls, [`flushing`] is the part that the flush thread uses, [`columnizing`] that of
 //! the thread that makes columns, [`sources`] is the directory of all sources, [`column_ages`] decides which columns nothing
 //! holds any more, [`feed`] keeps committed calls for followers, and [`following`] makes columns of them. [`mixed_fields`] tells of fields whose values are of several kinds.
 //!
-//! Uses: `handover`, `schema`, `overflow`, `shred`, `memory`, `segment`.
+//! Uses: `sync_points`, `schema`, `overflow`, `shred`, `memory`, `segment`.
 
 pub(crate) mod column_ages;
+mod columnizing;
 pub(crate) mod feed;
 mod flushing;
 pub(crate) mod following;
 mod mixed_fields;
-mod settling;
 mod shredding;
 pub(crate) mod sources;
 
@@ -38,7 +38,6 @@ use uuid::Uuid;
 
 use crate::{
     error::{Result, StoreError},
-    handover,
     memory::{batch_builder::RawCall, call_columns::KnownShape, mem_batch::MemBatch, places::Places},
     options::StoreOptions,
     schema::{json_pointer::push_pointer, senders::Senders, shape::Shape, tenant_path::TenantPath},
@@ -46,6 +45,7 @@ use crate::{
     shred::{limits::ShapeLimits, misfits::Misfits},
     source::{column_ages::ColumnAges, feed::CallFeed},
     source_info::SourceInfo,
+    sync_points,
 };
 
 /// The most texts in records that segments of a source have an index of. While a segment is written, each takes up to 8 KiB
@@ -307,7 +307,7 @@ impl Source {
     }
 
     fn lists(&self) -> MutexGuard<'_, Lists> {
-        handover::lock(&self.lists)
+        sync_points::lock(&self.lists)
     }
 
     fn set_shape(&self, shape: &mut Arc<Shape>, to: Arc<Shape>) {
@@ -322,7 +322,7 @@ impl Source {
     }
 
     fn shape(&self) -> MutexGuard<'_, Arc<Shape>> {
-        handover::lock_long(&self.shape)
+        sync_points::lock_long(&self.shape)
     }
 
     /// Takes over a committed call. From now on queries see it.

@@ -128,7 +128,7 @@ impl Store {
         source.pace(self.options.pace_bytes()).await;
         self.check_room()?;
         source.check_backlog(self.options.max_raw_rows)?;
-        let (intake, turn) = self.settle_names(&source, intake).await?;
+        let (intake, turn) = self.resolve_names(&source, intake).await?;
         let mut call = intake.finish();
         let (refused, times) = (std::mem::take(&mut call.refused), call.times);
         let mut told = Ingested {
@@ -151,22 +151,26 @@ impl Store {
 
     /// Takes the events out of a call that are stored already under their names. Where there are names, the guard is to be held until
     /// the call is stored.
-    async fn settle_names(&self, source: &Source, mut intake: Intake) -> Result<(Intake, Option<OwnedMutexGuard<()>>)> {
+    async fn resolve_names(
+        &self,
+        source: &Source,
+        mut intake: Intake,
+    ) -> Result<(Intake, Option<OwnedMutexGuard<()>>)> {
         if !intake.has_names() {
             return Ok((intake, None));
         }
         let turn = Arc::clone(&source.naming).lock_owned().await;
         let (catalog, key) = (self.catalog.clone(), source.key);
-        let settle = move || {
+        let resolve = move || {
             let (now, mut stored) = (intake.now(), HashMap::new());
             for names in intake.names().chunks(idempotency::LOOKED_UP) {
                 idempotency::bodies_of(&catalog.lock(), key, names, now, &mut stored)?;
             }
-            intake.settle_names(stored);
+            intake.resolve_names(stored);
             Ok::<_, StoreError>(intake)
         };
-        let settled = tokio::task::spawn_blocking(settle).await;
-        let intake = settled.map_err(|error| StoreError::corrupt("the names of events", error))??;
+        let resolved = tokio::task::spawn_blocking(resolve).await;
+        let intake = resolved.map_err(|error| StoreError::corrupt("the names of events", error))??;
         Ok((intake, Some(turn)))
     }
 

@@ -30,11 +30,11 @@ use uuid::Uuid;
 use crate::{
     background::{
         catalog_copying::CatalogCopier,
+        columnizer::Columnizer,
         compaction::Compactor,
         copying::Copier,
         dropped::Dropped,
         flusher::{self, Flusher},
-        settler::Settler,
     },
     catalog::{Catalog, database, retention},
     clock::{AgeClock, now_micros},
@@ -68,7 +68,7 @@ pub struct Store {
     pub(crate) writer: Arc<Writer>,
     flusher: Arc<Flusher>,
     compactor: Arc<Compactor>,
-    settler: Arc<Settler>,
+    columnizer: Arc<Columnizer>,
     /// Where copies are kept, and the threads that complete them.
     pub(crate) copies: Option<Copying>,
     /// By which logs grow old.
@@ -173,14 +173,14 @@ impl Store {
         };
 
         let (queue, waker) = flusher::queue();
-        let settler = Arc::new(Settler::start(Arc::clone(&sources), waker.clone(), options.clone())?);
-        settler.wake_after_recovery();
+        let columnizer = Arc::new(Columnizer::start(Arc::clone(&sources), waker.clone(), options.clone())?);
+        columnizer.wake_after_recovery();
         let writer = {
-            let (sources, limits, settler) = (Arc::clone(&sources), options.clone(), Arc::clone(&settler));
+            let (sources, limits, columnizer) = (Arc::clone(&sources), options.clone(), Arc::clone(&columnizer));
             let committed = move || {
                 let is_pressed = sources.unflushed.load(Ordering::Relaxed) >= limits.pace_bytes() / 2;
                 let sources = sources.all();
-                settler.wake();
+                columnizer.wake();
                 if is_pressed || sources.iter().any(|source| source.is_due(&limits)) {
                     waker.wake();
                 }
@@ -211,7 +211,7 @@ impl Store {
             catalog,
             writer,
             flusher,
-            settler,
+            columnizer,
             compactor,
             copies,
             clock,
@@ -339,12 +339,12 @@ impl Store {
         self.flush_last(time).await;
         let (flusher, compactor, writer) =
             (Arc::clone(&self.flusher), Arc::clone(&self.compactor), Arc::clone(&self.writer));
-        let settler = Arc::clone(&self.settler);
+        let columnizer = Arc::clone(&self.columnizer);
         let copies = self.copies.clone();
         tokio::task::spawn_blocking(move || {
             stop_copies(copies.as_ref());
             compactor.stop();
-            settler.stop();
+            columnizer.stop();
             flusher.stop();
             writer.stop();
         })
@@ -373,7 +373,7 @@ impl Drop for Store {
         // Waits for the current commit or segment. The lock on the folder is released afterwards.
         stop_copies(self.copies.as_ref());
         self.compactor.stop();
-        self.settler.stop();
+        self.columnizer.stop();
         self.flusher.stop();
         self.writer.stop();
     }

@@ -84,7 +84,7 @@ proptest! {
                 }
                 match what {
                     0 => store.flush().await.unwrap(),
-                    1 => source.settle().unwrap(),
+                    1 => source.columnize().unwrap(),
                     // A query makes a batch of what came since the one before.
                     2..=5 => drop(store.table("s").unwrap()),
                     _ => {}

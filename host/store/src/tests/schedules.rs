@@ -1,6 +1,6 @@
 //! Calls, flushes, merges, retention, deletion and queries meet in every order: no query finds a row twice or not at all.
 //!
-//! The real store runs, one thread at a time, in orders that seeds decide (`handover`). What each query found is compared
+//! The real store runs, one thread at a time, in orders that seeds decide (`sync_points`). What each query found is compared
 //! with what was acknowledged before it began and what had been sent when it ended.
 //!
 //! ```text
@@ -24,9 +24,9 @@ use super::context;
 use crate::{
     Dropped, Retention, Store, StoreError, StoreOptions,
     data_folder::paths,
-    handover::{self, schedule::Schedule},
     scan::table::SourceTable,
     source::Snapshot,
+    sync_points::{self, schedule::Schedule},
 };
 
 /// How many orders are tried.
@@ -182,7 +182,7 @@ impl Scene {
     fn look(&self, reader: usize, dice: &mut Dice) {
         let mut tables = Vec::new();
         for _ in 0..1 + dice.below(3) {
-            handover::reach("look");
+            sync_points::reach("look");
             let (acked_before, retained, deleted) = {
                 let known = self.known();
                 (known.acked.clone(), known.dropped.len(), known.deleted)
@@ -196,7 +196,7 @@ impl Scene {
                 let known = self.known();
                 (known.sent.clone(), (retained, known.retentions_begun), (deleted, known.deletion_begun))
             };
-            handover::reach("read");
+            sync_points::reach("read");
             let found = table.map(|table| {
                 let by_query = dice.below(25) == 0;
                 let plain = || read_plainly(&table.downcast_ref::<SourceTable>().unwrap().snapshot);
@@ -206,7 +206,7 @@ impl Scene {
             });
             self.known().looks.push(Look { reader, acked_before, sent_after, retained, deleted, found });
         }
-        handover::reach("read again");
+        sync_points::reach("read again");
         for (table, before) in tables {
             let mut again = read_plainly(&table.downcast_ref::<SourceTable>().unwrap().snapshot);
             let mut before = before;
@@ -329,7 +329,7 @@ fn one(store: &Arc<Store>, schedule: &Arc<Schedule>, seed: u64) -> (Arc<Scene>, 
             0,
             Box::new(|scene, _| {
                 if let Some(source) = scene.store.sources.get(scene.id) {
-                    source.settle().unwrap();
+                    source.columnize().unwrap();
                 }
             }),
         );

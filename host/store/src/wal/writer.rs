@@ -12,13 +12,13 @@ use uuid::Uuid;
 use crate::{
     data_folder::disk_failure,
     error::{Result, StoreError},
-    handover::{self, StoreThread},
     intake::PreparedCall,
     joined_thread::JoinedThread,
     memory::call_columns::MadeColumns,
     metrics::counters::Counters,
     options::StoreOptions,
     source::Source,
+    sync_points::{self, StoreThread},
     wal::{
         acknowledged::Acknowledged,
         call::{PendingCall, StoredCall, WriteFailure},
@@ -90,7 +90,7 @@ impl Writer {
             faults: Arc::clone(&faults),
         };
         let thread =
-            JoinedThread::start("store-commit", handover::thread(StoreThread::Commit, move || run.run(committed)))?;
+            JoinedThread::start("store-commit", sync_points::thread(StoreThread::Commit, move || run.run(committed)))?;
         Ok(Writer {
             queue,
             room: Arc::new(Semaphore::new(room_size)),
@@ -117,7 +117,7 @@ impl Writer {
         let bytes = body.len() + columns.as_ref().map_or(0, MadeColumns::held);
         let permits = (bytes / PERMIT_BYTES + 1).min(self.room_size) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
-        let _turn = handover::writer_turn();
+        let _turn = sync_points::writer_turn();
         let (reply, answer) = oneshot::channel();
         let (once, named) = (once.map(Box::new), named.map(Box::new));
         let pending = PendingCall { source, rows, body, columns, once, named, reply, room };
@@ -140,7 +140,7 @@ impl Writer {
         then: impl FnOnce() + Send + 'static,
     ) -> Result<T> {
         self.check()?;
-        let _turn = handover::writer_turn();
+        let _turn = sync_points::writer_turn();
         let (reply, answer) = std::sync::mpsc::channel();
         let job: Job = Box::new(move |run| {
             let result = run
@@ -150,7 +150,7 @@ impl Writer {
                 .and_then(|tx| {
                     let value = work(&tx)?;
                     tx.commit()?;
-                    handover::reach("committed");
+                    sync_points::reach("committed");
                     then();
                     Ok(value)
                 })
@@ -160,7 +160,7 @@ impl Writer {
             }
             run.pages += LEAST_PAGES;
             // The receiver is gone if the store is being dropped.
-            let _ = reply.send(run.settle(result));
+            let _ = reply.send(run.with_certain_outcome(result));
         });
         self.queue.send(WriterMessage::Job(job)).map_err(|_| StoreError::Closed)?;
         answer.recv().map_err(|_| StoreError::Closed)?

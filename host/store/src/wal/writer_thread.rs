@@ -28,9 +28,9 @@ use rusqlite::Connection;
 use crate::{
     data_folder::disk_failure,
     error::{Result, StoreError},
-    handover,
     memory::batch_builder::RawCall,
     metrics::counters::Counters,
+    sync_points,
     wal::{
         acknowledged::Acknowledged,
         call::{PendingCall, StoredCall, WriteFailure},
@@ -121,7 +121,7 @@ impl WriterThread {
             }
             if !group.is_empty() {
                 self.commit(group);
-                handover::after_answer(&committed);
+                sync_points::after_answer(&committed);
             }
             match other {
                 Some(WriterMessage::Job(job)) => job(&mut self),
@@ -175,7 +175,7 @@ impl WriterThread {
 
     /// Gives a failure a certain outcome where that is possible: either nothing was stored, and writing goes on, or the
     /// outcome is unknown, and nothing is written until that works again.
-    pub(crate) fn settle<T>(&mut self, result: Result<T>) -> Result<T> {
+    pub(crate) fn with_certain_outcome<T>(&mut self, result: Result<T>) -> Result<T> {
         let error = match result {
             Err(StoreError::Sqlite(error)) if disk_failure::is_fatal(&error) => error,
             other => return other,
@@ -252,7 +252,7 @@ impl WriterThread {
             Some(failed) => Err(StoreError::ReadOnly(failed.reason)),
             None => {
                 let written = self.append(&group);
-                self.settle(written)
+                self.with_certain_outcome(written)
             }
         };
         self.notice_room(&result);

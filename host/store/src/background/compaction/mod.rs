@@ -40,7 +40,6 @@ use crate::{
     },
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
-    handover::{self, StoreThread},
     joined_thread::JoinedThread,
     objects::copies::ObjectCopies,
     options::StoreOptions,
@@ -53,6 +52,7 @@ use crate::{
         tombstones,
     },
     source::{Source, sources::Sources},
+    sync_points::{self, StoreThread},
     wal::writer::Writer,
 };
 
@@ -99,7 +99,7 @@ impl Compactor {
         };
         let thread = JoinedThread::start(
             "store-compact",
-            handover::thread(StoreThread::Compact, move || {
+            sync_points::thread(StoreThread::Compact, move || {
                 priority::lower();
                 run.run(&receiver);
             }),

@@ -16,7 +16,7 @@ impl Source {
     }
 
     /// Shreds the raw calls ahead of the next query, and joins batches while there are many.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn columnize(&self) -> Result<()> {
         self.shred(&mut self.shape())?;
         while self.join_some()? {}
         Ok(())

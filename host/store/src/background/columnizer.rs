@@ -43,16 +43,16 @@ enum Reason {
 
 /// The handle to the thread.
 #[derive(Debug)]
-pub(crate) struct Settler {
+pub(crate) struct Columnizer {
     /// None once it is stopped.
     queue: Mutex<Option<Sender<Reason>>>,
     awake: Arc<AtomicBool>,
     thread: JoinedThread,
 }
 
-impl Settler {
+impl Columnizer {
     /// `flusher` is woken when a flush is due.
-    pub(crate) fn start(sources: Arc<Sources>, flusher: Waker, options: StoreOptions) -> Result<Settler> {
+    pub(crate) fn start(sources: Arc<Sources>, flusher: Waker, options: StoreOptions) -> Result<Columnizer> {
         let (queue, receiver) = std::sync::mpsc::channel();
         let awake = Arc::new(AtomicBool::new(false));
         let run = {
@@ -60,7 +60,7 @@ impl Settler {
             move || run(&receiver, &awake, &sources, &flusher, &options)
         };
         let thread = JoinedThread::start("store-shred", run)?;
-        Ok(Settler { queue: Mutex::new(Some(queue)), awake, thread })
+        Ok(Columnizer { queue: Mutex::new(Some(queue)), awake, thread })
     }
 
     /// Cheap enough to be called after each commit.
@@ -104,7 +104,7 @@ fn run(receiver: &Receiver<Reason>, awake: &AtomicBool, sources: &Sources, flush
             if source.raw_rows() < least {
                 continue;
             }
-            if let Err(error) = source.settle() {
+            if let Err(error) = source.columnize() {
                 // The rows stay as they are; the next commit or query tries again.
                 tracing::error!(source = source.info().name, %error, "events cannot be made columns");
             }
