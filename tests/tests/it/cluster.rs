@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, iso, lasting_port, now, query_string};
+use tidegate_tests::{
+    Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, iso, lasting_port, now, query_string, serve,
+};
 
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
@@ -41,8 +43,7 @@ pub(crate) fn worker_over(
 
 /// A server over the data folder of a test, which keeps no answers, flushes only by size, and uses all of these workers.
 pub(crate) fn serve_over(folder: &TempDir, workers: &[Server], settings: &[(&str, &str)]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut command = serve(folder.path().join("data"));
     command.envs([
         ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(Server::address).collect::<Vec<_>>().join(",").as_str()),
         ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
@@ -76,8 +77,7 @@ impl Cluster {
             })
             .collect();
         let addresses = workers.iter().map(Server::address).collect::<Vec<_>>().join(", ");
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        let mut command = serve(&data);
         command.env("TIDEGATE_CLUSTER_WORKERS", &addresses).env("TIDEGATE_CLUSTER_LEAST_BYTES", "0");
         command.env("TIDEGATE_CACHE_MEMORY", "0").env("TIDEGATE_INGEST_FLUSH_ROWS", "400");
         command.envs(settings.iter().copied());
@@ -166,11 +166,7 @@ pub(crate) fn fill(server: &Server, parts: usize, rows: usize, flushed: bool) {
         if !flushed || part == parts {
             continue;
         }
-        let began = Instant::now();
-        while server.metric("tidegate_store_segments") < (part + 1) as f64 {
-            assert!(began.elapsed() < LONG, "no segment comes");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        server.until_segments(part + 1);
     }
 }
 

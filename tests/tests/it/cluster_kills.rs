@@ -10,11 +10,10 @@ pub(crate) mod proxy;
 mod questions;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidegate_tests::{Chance, Server, binary, folder};
+use tidegate_tests::{Chance, Server, folder, serve};
 
 use crate::cluster::{LONG, fill, signal, worker};
 use proxy::Proxy;
@@ -56,8 +55,7 @@ struct Stage {
 }
 
 fn server(folder: &TempDir, workers: &str) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut command = serve(folder.path().join("data"));
     command.envs([
         ("TIDEGATE_CLUSTER_WORKERS", workers),
         ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),

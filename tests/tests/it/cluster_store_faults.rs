@@ -226,11 +226,7 @@ fn a_statement_that_may_not_hold_a_block_is_read_by_the_server() {
             json!({"id": id, "timestamp": now() - 1_000_000, "project": "p1", "n": n, "event_message": text})
         };
         alone.send(EDGE, &Value::Array((0..50).map(&mut event).collect()));
-        let began = Instant::now();
-        while alone.metric("tidegate_store_segments") <= f64::from(part) {
-            assert!(began.elapsed() < LONG, "no segment comes");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        alone.until_segments(usize::try_from(part).unwrap() + 1);
     }
     let sql = "select count(*) as c, max(id) as i from edge_logs where id <> '0-7'";
     let expected = result(&alone.sql(sql));

@@ -53,8 +53,7 @@ impl Author {
     }
 
     fn shown(&self, name: &str) -> Value {
-        let answer = self.server.manage("GET", &format!("/api/endpoints/{name}"), &Value::Null);
-        assert_eq!(answer.status, 200, "{}", answer.body);
+        let answer = self.server.manage("GET", &format!("/api/endpoints/{name}"), &Value::Null).is(200);
         answer.body
     }
 
@@ -139,7 +138,7 @@ fn a_new_endpoint_in_sql_is_built_pushed_changed_and_rolled_back() {
 fn a_dry_run_says_what_the_server_would_say() {
     let author = Author::new();
     author.does(&["new", "tried", "--lang", "sql"]);
-    let sources = author.server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
+    let sources = author.server.read("/api/sources").as_array().unwrap().len();
     author.edit("tried/query.sql", "`cloudflare.logs.prod`", "`not.there.yet`");
     let told = ["422", "there is no table not.there.yet; POST /api/sources"];
     author.fails(&["push", "tried", "--dry-run"], &told);
@@ -147,7 +146,7 @@ fn a_dry_run_says_what_the_server_would_say() {
     author.edit("tried/query.sql", "SELECT", "SELECT NOSUCH(1), ");
     author.fails(&["push", "tried", "--dry-run"], &["NOSUCH"]);
     author.fails(&["push", "tried", "--dry-run", "--name", "cloudflare.logs.prod"], &["422"]);
-    let there = author.server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
+    let there = author.server.read("/api/sources").as_array().unwrap().len();
     assert_eq!(there, sources);
     author.fails(&["versions", "tried"], &["404"]);
     author.does(&["new", "built", "--lang", "sql"]);
@@ -159,8 +158,7 @@ fn a_dry_run_says_what_the_server_would_say() {
     };
     check("built", PUBLIC).refused(403, "forbidden", &[]);
     check("other", PRIVATE).refused(422, "refused", &["calls itself built"]);
-    let answer = check("built", PRIVATE);
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = check("built", PRIVATE).is(200);
     assert_eq!((&answer.body["version"], &answer.body["unchanged"]), (&Value::Null, &json!(false)));
 }
 
@@ -231,7 +229,7 @@ fn code_is_built_by_its_command_and_survives_every_change() {
     // What was shown can be sent back.
     let answer = author.server.manage("PUT", "/api/endpoints/coded", &answer.body);
     assert_eq!((answer.status, &answer.body["version"]), (200, &json!(4)), "{}", answer.body);
-    let versions = author.server.manage("GET", "/api/endpoints/coded/versions", &Value::Null).body;
+    let versions = author.server.read("/api/endpoints/coded/versions");
     let last = versions.as_array().unwrap().last().unwrap();
     assert_eq!((&last["digest"], &last["kind"]), (&first["digest"], &json!("wasm")));
     assert_ne!(author.component("coded"), author.component("coded/versions/1"));

@@ -13,8 +13,7 @@ fn explain(server: &Server, endpoint: &str, body: &Value) -> Answer {
 }
 
 fn of_sql(server: &Server, sql: &str) -> Value {
-    let answer = explain(server, "logs.all", &json!({"project": "p1", "sql": sql}));
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = explain(server, "logs.all", &json!({"project": "p1", "sql": sql})).is(200);
     answer.body
 }
 
@@ -67,7 +66,7 @@ fn what_is_left_to_read_is_told() {
     assert!(lql.body["tables"].to_string().contains("edge_logs"), "{}", lql.body);
 
     // Nothing ran: no query is among the slow ones, and what is explained is no call of its endpoint.
-    let statistics = server.manage("GET", "/api/endpoint-statistics", &Value::Null).body;
+    let statistics = server.read("/api/endpoint-statistics");
     let of =
         |name: &str| statistics.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()["calls"].clone();
     assert_eq!((of("usage.api-counts"), of("logs.all")), (json!(0), json!(1)));
@@ -157,8 +156,7 @@ fn an_endpoint_with_code_is_explained_by_its_statements_only() {
     let (server, folder) = (Server::start(), folder());
     let component = folder.path().join("packed.wasm");
     pack("edge-methods", &guest("edge-methods.cargo.wasm"), &component);
-    let put = put(&server, "edge.methods", &std::fs::read(&component).unwrap());
-    assert_eq!(put.status, 201, "{}", put.body);
+    put(&server, "edge.methods", &std::fs::read(&component).unwrap()).is(201);
     let refused = explain(&server, "edge.methods", &json!({"project": "p1"}));
     refused.refused(400, "invalid_parameter", &["code chooses its statements", "send one of them as sql"]);
     assert_eq!(refused.body["error"]["errors"][0]["location"], json!("sql"), "{}", refused.body);

@@ -343,7 +343,7 @@ fn remarks_are_the_same_wherever_an_author_looks() {
     }
     push(&["--strict"]).failed().has(&remarks).has(&["nothing is saved"]);
     push(&["--strict", "--dry-run"]).failed().has(&remarks);
-    assert_eq!(server.manage("GET", "/api/endpoints/tried", &Value::Null).status, 404);
+    server.manage("GET", "/api/endpoints/tried", &Value::Null).is(404);
     push(&["--dry-run"]).succeeded().has(&remarks);
     push(&[]).succeeded().has(&remarks).has(&["version 1"]);
     endpoint.write("query.sql", COUNT);
