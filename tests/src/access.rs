@@ -1,8 +1,10 @@
 //! What tests make on a server before they try it, and requests with a token.
 
+use std::process::{Command, Stdio};
+
 use serde_json::Value;
 
-use super::{Answer, Raw, Server, query_string};
+use super::{Answer, PRIVATE, Raw, Server, binary, query_string};
 
 impl Answer {
     /// Asserts the status, and tells the body if it is another one.
@@ -52,6 +54,13 @@ impl Server {
     #[track_caller]
     pub fn token(&self, rights: &Value) -> String {
         self.token_and_id(rights).1
+    }
+
+    /// A command of the binary for this server, with the private token.
+    pub fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(arguments).env("TIDEGATE_URL", &self.base).env("TIDEGATE_TOKEN", PRIVATE).stdin(Stdio::null());
+        command
     }
 
     /// A query with a token.

@@ -1,9 +1,9 @@
 //! Who reads what: the report says what requests are really answered, and changes tell what they widen.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::{Value, json};
-use tidegate_tests::{PRIVATE, PUBLIC, Server, binary, folder, now};
+use tidegate_tests::{PUBLIC, Server, folder, now};
 
 use crate::components::{guest, pack, put};
 
@@ -72,9 +72,7 @@ pub(super) fn reads(report: &Value, name: &str, table: &str) -> Vec<String> {
 }
 
 pub(super) fn run(server: &Server, arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    server.client(arguments).output().unwrap()
 }
 
 pub(super) fn does(server: &Server, arguments: &[&str]) -> String {

@@ -4,14 +4,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use tidegate_tests::{Data, EDGE, PRIVATE, Server, binary, folder, now, request, serve, until};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, folder, now, request, serve, until};
 
 /// A message that came.
 #[derive(Debug, Clone)]
@@ -114,16 +113,12 @@ const PATH: &str = "/api/endpoints/paths/alerts";
 
 /// An endpoint with the requests of a path.
 fn endpoint(server: &Server) {
-    server.manage(
-        "POST",
-        "/api/endpoints",
-        &json!({
-            "name": "paths", "redact_pii": true,
-            "query": format!("SELECT id, r.path AS path, CHAR_LENGTH(r.path) AS length, '192.0.2.7' AS ip FROM `{EDGE}` AS t
-                CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r WHERE r.path = @path"),
-            "parameters": [{"name": "path", "required": true}, {"name": "n", "kind": "int64"}],
-        }),
-    ).is(201);
+    server.save(&json!({
+        "name": "paths", "redact_pii": true,
+        "query": format!("SELECT id, r.path AS path, CHAR_LENGTH(r.path) AS length, '192.0.2.7' AS ip FROM `{EDGE}` AS t
+            CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r WHERE r.path = @path"),
+        "parameters": [{"name": "path", "required": true}, {"name": "n", "kind": "int64"}],
+    }));
 }
 
 fn alert(name: &str, url: &str) -> Value {
@@ -314,9 +309,7 @@ fn alerts_have_versions_as_the_endpoint_has() {
     // From a folder, with `tidegate push`, and back with `tidegate pull`.
     let copy = own.path().join("copy");
     let tidegate = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.args(arguments).env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-        let output = command.output().unwrap();
+        let output = server.client(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "{arguments:?}: {text}");
         text

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidegate_tests::{Chance, Server, folder, serve};
+use tidegate_tests::{Chance, Server, folder, serve, until};
 
 use crate::cluster::{LONG, fill, signal, worker};
 use proxy::Proxy;
@@ -217,18 +217,10 @@ impl Stage {
             for question in questions {
                 scope.spawn(move || question.ask(server));
             }
-            let began = Instant::now();
-            while self.held().iter().all(|held| held.0 == 0.0) {
-                assert!(began.elapsed() < LONG, "no task is started");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            until("a task is started", || self.held().iter().any(|held| held.0 != 0.0));
             server.kill_now();
         });
-        let began = Instant::now();
-        while self.held().iter().any(|held| *held != (0.0, 0.0)) {
-            assert!(began.elapsed() < LONG, "tasks and bytes of workers: {:?}", self.held());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("workers hold nothing", || self.held().iter().all(|held| *held == (0.0, 0.0)));
     }
 }
 

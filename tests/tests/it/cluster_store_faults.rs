@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now};
+use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now, until};
 
 use crate::cluster::{LONG, fill, idle, serve_over, worker_over};
 use crate::object_server::{Fault, ObjectServer};
@@ -110,11 +110,9 @@ fn what_workers_cannot_read_in_time_is_read_by_the_server() {
 
         // It is back: so are the workers.
         objects.faults(|_| None);
-        let began = Instant::now();
-        while stage.ask(&server).1 > 0 || sum(&workers, "tidegate_worker_store_failing") > 0.0 {
-            assert!(began.elapsed() < LONG, "{fault:?}: {}", workers[0].log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(&format!("the store is well after {fault:?}"), || {
+            stage.ask(&server).1 == 0 && sum(&workers, "tidegate_worker_store_failing") == 0.0
+        });
         idle(&workers, LONG);
         server.kill_now();
     }

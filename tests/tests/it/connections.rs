@@ -44,6 +44,16 @@ fn dribble(stream: &mut TcpStream, byte: u8) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
+/// Waits until the connections of the test are closed.
+fn until_closed(server: &Server) {
+    until("the connections are closed", || {
+        let metrics = server.text("/metrics");
+        let open = metrics.lines().find_map(|line| line.strip_prefix("tidegate_connections ")).unwrap();
+        // What is left are the test's own kept connections.
+        open.parse::<u32>().unwrap() < 10
+    });
+}
+
 #[test]
 fn a_slow_head_is_closed_and_others_are_served() {
     let server = Server::start_set(&[("TIDEGATE_SERVER_HEAD_TIMEOUT", "500 ms")]);
@@ -225,17 +235,7 @@ fn clients_that_do_not_read_are_cut_and_hold_no_memory() {
         stream.write_all(get.as_bytes()).unwrap();
     }
     server.call("GET", "/health", &[], b"").is(200);
-    let began = Instant::now();
-    loop {
-        let metrics = server.text("/metrics");
-        let open = metrics.lines().find_map(|line| line.strip_prefix("tidegate_connections ")).unwrap().to_owned();
-        // What is left are the test's own kept connections.
-        if open.parse::<u32>().unwrap() < 10 {
-            break;
-        }
-        assert!(began.elapsed() < LONG * 2, "{open} connections are still open");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until_closed(&server);
     let peak = server.peak_memory();
     assert!(peak < 700, "{peak} MiB");
     assert_eq!(server.sql("SELECT COUNT(*) AS n FROM edge_logs").rows()[0]["n"], json!(200));
@@ -418,14 +418,5 @@ fn slowhttptest_does_not_take_the_service_away() {
         });
     }
     // Nothing of it is left.
-    let began = Instant::now();
-    loop {
-        let metrics = server.text("/metrics");
-        let open = metrics.lines().find_map(|line| line.strip_prefix("tidegate_connections ")).unwrap().to_owned();
-        if open.parse::<u32>().unwrap() < 10 {
-            break;
-        }
-        assert!(began.elapsed() < LONG, "{open} connections are still open");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until_closed(&server);
 }

@@ -1,9 +1,7 @@
 //! What queries cost: the header of their answers, and the slowest of them.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, PRIVATE, PUBLIC, Server, binary, now, request};
+use tidegate_tests::{Answer, PRIVATE, PUBLIC, Server, now, request};
 
 /// The figure of that name in the header of the cost.
 fn cost(answer: &Answer, name: &str) -> Option<u64> {
@@ -92,9 +90,7 @@ fn the_slowest_queries_are_listed_with_their_text() {
     assert_eq!(listed.iter().filter(|one| one["endpoint"]["name"] == "kept").count(), 1);
     let times: Vec<f64> = listed.iter().map(|one| one["milliseconds"].as_f64().unwrap()).collect();
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
-    let mut command = Command::new(binary());
-    command.args(["slow-queries", "--most", "2"]).env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let printed = String::from_utf8(server.client(&["slow-queries", "--most", "2"]).output().unwrap().stdout).unwrap();
     assert_eq!((printed.lines().count(), printed.contains("0 rows and 0 bytes read")), (4, true), "{printed}");
     let stranger = server.call("GET", "/api/slow-queries", &[("x-api-key", PUBLIC)], b"");
     stranger.refused(403, "forbidden", &[]);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use tidegate_tests::{Data, EDGE, PRIVATE, Server, binary, lasting_port, now, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, binary, lasting_port, now, request, until};
 
 use crate::object_server::{Fault, ObjectServer};
 
@@ -35,11 +35,7 @@ fn with_segment(data: &Path) -> PathBuf {
     let events: Vec<Value> = (0..1200).map(|n| request(&format!("e{n}"), now(), "/")).collect();
     server.send(EDGE, &json!(events));
     server.send("postgres.logs", &json!([{"id": "p", "project": "p1", "event_message": "ready"}]));
-    let began = std::time::Instant::now();
-    while files(&data.join("segments")).is_empty() {
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "no segment is written");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    until("a segment is written", || !files(&data.join("segments")).is_empty());
     server.stop("-TERM");
     files(&data.join("segments")).remove(0)
 }

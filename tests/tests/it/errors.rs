@@ -1,9 +1,7 @@
 //! Requests that must be refused, each with a true status and words that help.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, query_string, request};
+use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, query_string, request, until};
 
 #[test]
 fn parameters_are_checked_by_name() {
@@ -229,11 +227,7 @@ fn a_filter_that_cannot_be_computed_is_told() {
         let folders = std::fs::read_dir(data.join("segments")).into_iter().flatten().flatten();
         folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten()).count()
     };
-    let began = Instant::now();
-    while segments() == 0 && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    assert!(segments() > 0, "no segment was written");
+    until("a segment is written", || segments() > 0);
     check();
 }
 

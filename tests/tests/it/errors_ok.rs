@@ -1,9 +1,7 @@
 //! Errors of queries with status 200, for log viewers that read what is wrong only from answers that succeeded.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, Data, EDGE, PRIVATE, PUBLIC, Server, binary, query_string};
+use tidegate_tests::{Answer, Data, EDGE, PRIVATE, PUBLIC, Server, query_string};
 
 const OK: (&str, &str) = ("TIDEGATE_SERVER_ERRORS", "ok");
 
@@ -172,9 +170,7 @@ fn the_choice_is_shown_taken_and_carried_along() {
 
     // As a folder, and back: the same endpoint.
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE).current_dir(data.around());
-        let out = command.args(arguments).output().unwrap();
+        let out = server.client(arguments).current_dir(data.around()).output().unwrap();
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8(out.stdout).unwrap()
     };

@@ -24,9 +24,7 @@ impl Author {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &self.server.base).env("TIDEGATE_TOKEN", PRIVATE);
-        command.args(arguments).current_dir(self.home.path()).stdin(Stdio::null()).output().unwrap()
+        self.server.client(arguments).current_dir(self.home.path()).output().unwrap()
     }
 
     /// What a command that must succeed prints.
@@ -311,9 +309,8 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     std::fs::write(author.path("mine/query.sql"), early).unwrap();
     assert!(author.does(&["push", "mine"]).contains("warning: there is no column soon"));
     for (token, words) in [("", "TIDEGATE_TOKEN is not set"), ("wrong-token-of-some-length", "401"), (PUBLIC, "403")] {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &author.server.base).env("TIDEGATE_TOKEN", token).stdin(Stdio::null());
-        let out = command.args(["push", "mine"]).current_dir(author.home.path()).output().unwrap();
+        let mut command = author.server.client(&["push", "mine"]);
+        let out = command.env("TIDEGATE_TOKEN", token).current_dir(author.home.path()).output().unwrap();
         let told = String::from_utf8_lossy(&out.stderr);
         assert!(!out.status.success() && told.contains(words), "{words}: {told}");
     }
@@ -374,10 +371,9 @@ fn a_new_endpoint_in_rust_is_built_by_cargo() {
     author.server.send(EDGE, &json!([request("1", now(), "/rest/v1/a"), request("2", now(), "/rest/v1/b")]));
     author.does(&["new", "by.section", "--lang", "rust"]);
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &author.server.base).env("TIDEGATE_TOKEN", PRIVATE).stdin(Stdio::null());
+        let mut command = author.server.client(arguments);
         command.env("CARGO_TARGET_DIR", Path::new(&guests).join(".."));
-        command.args(arguments).current_dir(author.home.path()).output().unwrap()
+        command.current_dir(author.home.path()).output().unwrap()
     };
     let pushed = run(&["push", "by.section"]);
     assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));

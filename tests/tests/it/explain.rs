@@ -1,9 +1,7 @@
 //! What a query would read is told without running it, to those who may know of all rows.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, query_string};
+use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, folder, query_string};
 
 use crate::cluster::Cluster;
 use crate::components::{guest, pack, put};
@@ -93,10 +91,8 @@ fn what_workers_would_do_is_told() {
             .all(|worker| worker.metric("tidegate_worker_tasks_asked_total{outcome=\"started\"}") == 0.0)
     );
 
-    let mut command = Command::new(binary());
-    command.args(["explain", "logs.all", "f:edge_logs c:count(*)", "-p", "project=p1"]);
-    command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-    let out = command.output().unwrap();
+    let explained = ["explain", "logs.all", "f:edge_logs c:count(*)", "-p", "project=p1"];
+    let out = server.client(&explained).output().unwrap();
     let printed = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     for words in
@@ -165,9 +161,7 @@ fn an_endpoint_with_code_is_explained_by_its_statements_only() {
     assert_eq!((explained.status, &explained.body["sources"][0]["name"]), (200, &json!(EDGE)), "{}", explained.body);
 
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.args(["explain", "edge.methods", "-p", "project=p1"]).args(arguments);
-        command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE).output().unwrap()
+        server.client(&["explain", "edge.methods", "-p", "project=p1"]).args(arguments).output().unwrap()
     };
     let out = run(&[]);
     let said = String::from_utf8(out.stderr).unwrap();

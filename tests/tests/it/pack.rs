@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tidegate_tests::{Answer, Data, EDGE, PRIVATE, Server, binary, folder, now, query_string, serve};
 
-use super::kit::Told;
+use super::kit::{Told, told};
 use super::log_viewer::self_hosted;
 
 /// The endpoints of the pack.
@@ -24,11 +24,7 @@ pub(super) const PACK: [&str; 8] = [
 
 /// A command against a server.
 fn tidegate(server: &Server, arguments: &[&str]) -> Told {
-    let mut command = Command::new(binary());
-    command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE).stdin(Stdio::null());
-    let out = command.args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Told { out: text(out.stdout), err: text(out.stderr), ok: out.status.success() }
+    told(&mut server.client(arguments))
 }
 
 /// A server that was started with packs.

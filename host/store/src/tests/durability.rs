@@ -54,8 +54,8 @@ pub(super) fn copy(from: &std::path::Path, to: &std::path::Path) {
 
 #[tokio::test]
 async fn crash_between_the_segment_file_and_the_catalog() {
-    let dir = tempfile::tempdir().unwrap();
-    let (crashed, store) = with_source(manual());
+    let crashed = tempfile::tempdir().unwrap();
+    let (dir, store) = with_source(manual());
     let id = store.source("s").unwrap().id;
     store.ingest("s", (0..50).map(|i| json!({"id": format!("{i:02}")})).collect()).await.unwrap();
     // The catalog from before the flush, the files from after it.

@@ -1,10 +1,9 @@
 //! The deny list; and rules that mask personal data and have limits.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, iso, now, query_string, serve, until};
+use tidegate_tests::{Answer, EDGE, Server, iso, now, query_string, serve, until};
 
 use super::issuer::{Issuer, Signer, ask, of_project, refused, server, start};
 
@@ -99,9 +98,7 @@ fn the_deny_list_outlives_the_server_and_is_managed_by_commands() {
     issuer.publish(&[&signer]);
     let (server, own) = start(&issuer);
     let command = |server: &Server, arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.arg("issuer").args(arguments).env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-        let output = command.output().unwrap();
+        let output = server.client(&["issuer"]).args(arguments).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     };
