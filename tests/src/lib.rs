@@ -4,10 +4,14 @@
 //! folder, speak HTTP to it, and end only what they started.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
+mod access;
 mod chance;
+mod data;
 mod port;
+mod wait;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -18,7 +22,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub use chance::Chance;
+pub use data::Data;
 pub use port::lasting_port;
+pub use wait::until;
 
 /// The token for everything, in the environment of every server.
 pub const PRIVATE: &str = "private-token-of-the-black-box-tests";
@@ -46,6 +52,13 @@ pub fn binary() -> PathBuf {
 /// A data folder that is removed at the end.
 pub fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
+}
+
+/// The command that serves a data folder on a free port of the loopback.
+pub fn serve(data: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(binary());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    command
 }
 
 /// An answer.
@@ -145,9 +158,7 @@ impl Server {
 
     /// Starts a server on a folder, with or without tokens in its environment.
     pub fn start_with(data: &Path, tokens: bool) -> Self {
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
-        Self::spawn(command, data.with_extension("log"), tokens)
+        Self::spawn(serve(data), data.with_extension("log"), tokens)
     }
 
     /// Starts any command of the binary that listens.
@@ -202,13 +213,16 @@ impl Server {
     /// Starts a server on a fresh folder with settings in its environment.
     pub fn start_set(settings: &[(&str, &str)]) -> Self {
         let own = folder();
-        let data = own.path().join("data");
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
-        command.envs(settings.iter().copied());
-        let mut server = Self::spawn(command, data.with_extension("log"), true);
+        let mut server = Self::start_set_in(&own.path().join("data"), settings);
         server._own = Some(own);
         server
+    }
+
+    /// Starts a server on a folder with settings in its environment.
+    pub fn start_set_in(data: &Path, settings: &[(&str, &str)]) -> Self {
+        let mut command = serve(data);
+        command.envs(settings.iter().copied());
+        Self::spawn(command, data.with_extension("log"), true)
     }
 
     /// Its process.
@@ -242,15 +256,6 @@ impl Server {
         let answer = self.fetch("GET", "/metrics", &[("x-api-key", PRIVATE)], b"");
         assert_eq!(answer.status, 200);
         String::from_utf8_lossy(&answer.body).into_owned()
-    }
-
-    /// Waits until all events are in segments, a minute at most.
-    pub fn until_flushed(&self) {
-        let began = Instant::now();
-        while self.metric("tidegate_store_unflushed_bytes") > 0.0 {
-            assert!(began.elapsed() < Duration::from_secs(60), "not flushed");
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 
     /// What the server printed so far.

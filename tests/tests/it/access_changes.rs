@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use tidegate_tests::{Answer, PRIVATE, Server, binary, folder};
 
-use super::access_report::{APP, ask, does, make, run, save, scene, tenant};
+use super::access_report::{APP, does, make, run, save, scene, tenant};
 
 fn says(server: &Server, source: &str, body: &Value) -> Answer {
     server.manage("PATCH", &format!("/api/sources/{source}"), body)
 }
 
 fn tenancy(server: &Server, source: &str) -> Value {
-    server.manage("GET", &format!("/api/sources/{source}"), &Value::Null).body["tenant"].clone()
+    server.read(&format!("/api/sources/{source}"))["tenant"].clone()
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_declaration_is_loosened_only_where_that_is_meant() {
     let told = "1 token reads more than before: app.users through users, was project = own, now ALL (shared)";
     assert!(refused.body["error"]["errors"].to_string().contains(told), "{}", refused.body);
     assert_eq!(tenancy(&server, APP), json!({"project": "project"}), "nothing is changed");
-    assert_eq!(ask(&server, &token, "users", &[]).rows().len(), 2);
+    assert_eq!(server.query_as(&token, "users", &[]).rows().len(), 2);
     // A key in another field is looked at by somebody, too, and what is refused with it is not changed either.
     let moved = json!({"tenant": {"project": "metadata.project"}, "retention_days": 3});
     says(&server, APP, &moved).refused(409, "conflict", &[]);
@@ -32,14 +32,13 @@ fn a_declaration_is_loosened_only_where_that_is_meant() {
     assert!(!out.status.success() && text.contains(told) && text.contains("--widens"), "{text}");
     let said = does(&server, &["source", "tenant", APP, "shared", "--widens"]);
     assert!(said.contains("shared by all tenants") && said.contains(told), "{said}");
-    assert_eq!(ask(&server, &token, "users", &[]).rows().len(), 3);
+    assert_eq!(server.query_as(&token, "users", &[]).rows().len(), 3);
     // Narrower needs no word, and neither does another key beside the old one, nor nothing at all.
     for tenant in [json!({"project": "project"}), json!({"project": "project", "team": "team"}), Value::Null] {
         assert_eq!(says(&server, APP, &json!({"tenant": tenant})).status, 200, "{tenant}");
     }
     // What is said first is said by hand: it is told and not refused.
-    let first = says(&server, "members", &shared);
-    assert_eq!(first.status, 200, "{}", first.body);
+    says(&server, "members", &shared).is(200);
     says(&server, "members", &json!({"tenant": "shared", "widens": 1})).refused(422, "refused", &["widens"]);
 }
 
@@ -55,23 +54,22 @@ fn a_key_that_goes_is_refused_without_tokens_too() {
 fn a_source_that_goes_takes_its_key_with_it() {
     let server = scene();
     let teams = json!({"name": "teams", "tenant": {"team": "team"}});
-    assert_eq!(server.manage("POST", "/api/sources", &teams).status, 201);
+    server.manage("POST", "/api/sources", &teams).is(201);
     save(&server, "of.team", &format!("WITH u AS (SELECT id FROM `{APP}`) SELECT id FROM u WHERE @team = 't1'"), false);
     let (_, token, _) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc", "team": "t1"}}));
-    ask(&server, &token, "of.team", &[]).refused(403, "forbidden", &["team"]);
+    server.query_as(&token, "of.team", &[]).refused(403, "forbidden", &["team"]);
     let refused = server.manage("DELETE", "/api/sources/teams", &Value::Null);
     refused.refused(409, "conflict", &["teams", "widens"]);
     let told = "1 token reads more than before: app.users through of.team, was refused, now project = own";
     assert!(refused.body["error"]["errors"].to_string().contains(told), "{}", refused.body);
-    assert_eq!(server.manage("GET", "/api/sources/teams", &Value::Null).status, 200);
+    server.manage("GET", "/api/sources/teams", &Value::Null).is(200);
     assert!(!run(&server, &["source", "delete", "teams"]).status.success());
     assert!(does(&server, &["source", "delete", "teams", "--widens"]).contains("teams: deleted"));
     // The name is a key of no source now: it is a parameter, and says nothing about rows.
-    assert_eq!(ask(&server, &token, "of.team", &[]).rows().len(), 2);
+    assert_eq!(server.query_as(&token, "of.team", &[]).rows().len(), 2);
     // One that is made again under the name is another source, which nothing reads. But its key is one again, so an endpoint
     // without a parameter of that name does not refuse the token any more.
-    let again = server.manage("POST", "/api/sources", &teams);
-    assert_eq!(again.status, 201, "{}", again.body);
+    let again = server.manage("POST", "/api/sources", &teams).is(201);
     let told = "1 token reads more than before: regions through regions.all, was refused, now ALL (shared)";
     assert_eq!(again.body["warnings"], json!([told]), "{}", again.body);
 }
@@ -97,7 +95,7 @@ fn a_push_that_is_refused_makes_no_source() {
             &component,
         )
     };
-    let count = || server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
+    let count = || server.read("/api/sources").as_array().unwrap().len();
     let before = count();
     for how in ["?make_sources=true&refuse_wider=true", "/check?make_sources=true&refuse_wider=true"] {
         let refused = put(how);
@@ -128,11 +126,7 @@ fn a_token_that_is_made_in_the_folder_is_told_by_the_server() {
     let told = create("project=abc");
     assert!(told.contains("No other token has these scopes") && told.contains("tidegate access "), "{told}");
     let line = "the first token of its kind reads project = own: cloudflare.logs.prod through logs.all";
-    let began = std::time::Instant::now();
-    while !server.log().contains(line) {
-        assert!(began.elapsed().as_secs() < 30, "{}", server.log());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    server.until_logged(line);
     assert!(!create("project=xyz").contains("No other token"), "another of its kind is no news");
 }
 

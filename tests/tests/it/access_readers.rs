@@ -1,16 +1,12 @@
 //! Readers that are no stored tokens: rules of issuers, alerts, and a tenant as which a query is explained.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_tests::{Server, binary, folder, now};
+use tidegate_tests::{Server, folder, now, serve, until};
 
 use super::access_report::{APP, does, endpoint, make, reads, run, save, scene, tenant};
-use super::syslog::until;
 
 fn all(server: &Server, how: &str) -> Value {
-    let answer = server.manage("GET", &format!("/api/access{how}"), &Value::Null);
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = server.manage("GET", &format!("/api/access{how}"), &Value::Null).is(200);
     answer.body
 }
 
@@ -25,13 +21,13 @@ fn the_rules_of_issuers_are_readers() {
     std::fs::write(&config, text).unwrap();
     let data = own.path().join("data");
     let start = || {
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).arg("--config").arg(&config);
+        let mut command = serve(&data);
+        command.arg("--config").arg(&config);
         Server::spawn(command, data.with_extension("log"), true)
     };
     let server = start();
     let users = json!({"name": APP, "tenant": {"project": "project"}});
-    assert_eq!(server.manage("POST", "/api/sources", &users).status, 201);
+    server.manage("POST", "/api/sources", &users).is(201);
     server.send(APP, &json!([{"id": "1", "project": "abc", "mail": "a", "timestamp": now()}]));
     save(&server, "users", &format!("WITH u AS (SELECT id, mail FROM `{APP}`) SELECT id FROM u"), false);
 
@@ -102,8 +98,7 @@ fn alerts_are_readers() {
     let alert = |name: &str, tenant: Value, url: &str| json!({"name": name, "every_minutes": 60, "condition": "rows > 0", "url": url, "paused": true, "tenant": tenant});
     let path = "/api/endpoints/users/alerts";
     let secret = "http://127.0.0.1:9/hooks/secret";
-    let made = server.manage("POST", path, &alert("own", json!({"project": "abc"}), secret));
-    assert_eq!(made.status, 201, "{}", made.body);
+    let made = server.manage("POST", path, &alert("own", json!({"project": "abc"}), secret)).is(201);
     let told = "the receiver of the alert own of users reads more than before: app.users through users, was not read, now project = 'abc'";
     assert!(made.body["warnings"].to_string().contains(told), "{}", made.body);
     let every = server.manage("POST", path, &alert("every", json!({}), secret));

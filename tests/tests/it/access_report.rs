@@ -1,9 +1,9 @@
 //! Who reads what: the report says what requests are really answered, and changes tell what they widen.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, PRIVATE, PUBLIC, Server, binary, folder, now, query_string};
+use tidegate_tests::{PUBLIC, Server, folder, now};
 
 use crate::components::{guest, pack, put};
 
@@ -17,7 +17,7 @@ pub(super) fn scene() -> Server {
         json!({"name": "regions", "tenant": "shared"}),
         json!({"name": "members"}),
     ] {
-        assert_eq!(server.manage("POST", "/api/sources", &source).status, 201);
+        server.manage("POST", "/api/sources", &source).is(201);
     }
     let row = |id: &str, project: &str| json!({"id": id, "project": project, "event_message": "x", "mail": format!("{id}@example.test"), "timestamp": now()});
     for source in [APP, "regions", "members"] {
@@ -31,14 +31,12 @@ pub(super) fn scene() -> Server {
 
 pub(super) fn save(server: &Server, name: &str, query: &str, sandboxable: bool) -> Value {
     let definition = json!({"name": name, "query": query, "sandboxable": sandboxable});
-    let answer = server.manage("POST", "/api/endpoints", &definition);
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    let answer = server.save(&definition);
     answer.body
 }
 
 pub(super) fn make(server: &Server, token: &Value) -> (String, String, Value) {
-    let answer = server.manage("POST", "/api/access-tokens", token);
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    let answer = server.manage("POST", "/api/access-tokens", token).is(201);
     let text = |name: &str| answer.body[name].as_str().unwrap().to_owned();
     (text("id"), text("token"), answer.body["warnings"].clone())
 }
@@ -47,14 +45,8 @@ pub(super) fn tenant(server: &Server, project: &str) -> (String, String, Value) 
     make(server, &json!({"scopes": "query", "pinned": {"project": project}}))
 }
 
-pub(super) fn ask(server: &Server, token: &str, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
-    let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
-    server.call("GET", &path, &[("x-api-key", token)], b"")
-}
-
 pub(super) fn report(server: &Server, id: &str) -> Value {
-    let answer = server.manage("GET", &format!("/api/access-tokens/{id}/access"), &Value::Null);
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = server.manage("GET", &format!("/api/access-tokens/{id}/access"), &Value::Null).is(200);
     answer.body
 }
 
@@ -80,9 +72,7 @@ pub(super) fn reads(report: &Value, name: &str, table: &str) -> Vec<String> {
 }
 
 pub(super) fn run(server: &Server, arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    server.client(arguments).output().unwrap()
 }
 
 pub(super) fn does(server: &Server, arguments: &[&str]) -> String {
@@ -98,14 +88,14 @@ fn a_report_says_what_requests_are_answered() {
     let told = report(&server, &id);
     assert_eq!(reads(&told, "users", "u"), [r#"app.users | project = 'abc' | ["id","mail"]"#]);
     assert_eq!(reads(&told, "users", "(body)"), [r#"app.users | project = 'abc' | ["id"]"#]);
-    assert_eq!(ask(&server, &token, "users", &[]).rows().len(), 2);
+    assert_eq!(server.query_as(&token, "users", &[]).rows().len(), 2);
     assert_eq!(endpoint(&told, "users")["adhoc"], "tables");
-    assert_eq!(ask(&server, &token, "users", &[("sql", "SELECT mail FROM u")]).rows().len(), 2);
+    assert_eq!(server.query_as(&token, "users", &[("sql", "SELECT mail FROM u")]).rows().len(), 2);
     // Rows that are only counted are read, too.
     assert_eq!(reads(&told, "regions.all", "(body)"), ["regions | ALL (shared) | []"]);
-    assert_eq!(ask(&server, &token, "regions.all", &[]).rows()[0]["n"], 3);
+    assert_eq!(server.query_as(&token, "regions.all", &[]).rows()[0]["n"], 3);
     assert_eq!(endpoint(&told, "regions.all")["adhoc"], "nothing");
-    ask(&server, &token, "regions.all", &[("sql", "SELECT id FROM r")]).refused(403, "forbidden", &["sandbox"]);
+    server.query_as(&token, "regions.all", &[("sql", "SELECT id FROM r")]).refused(403, "forbidden", &["sandbox"]);
     assert_eq!(
         reads(&told, "team.list", "(body)"),
         [r#"app.users | REFUSED | ["id"]"#, r#"members | REFUSED | ["id"]"#],
@@ -113,7 +103,7 @@ fn a_report_says_what_requests_are_answered() {
     );
     let members = &endpoint(&told, "team.list")["tables"][0]["sources"][1];
     assert!(members["reason"].as_str().unwrap().contains("mark it shared"), "{members}");
-    ask(&server, &token, "team.list", &[]).refused(403, "forbidden", &["tenant"]);
+    server.query_as(&token, "team.list", &[]).refused(403, "forbidden", &["tenant"]);
     // The shipped endpoints, their parameter and their limits.
     let edge = reads(&told, "logs.all", "edge_logs");
     assert!(edge[0].starts_with("cloudflare.logs.prod | project = 'abc' | "), "{edge:?}");
@@ -131,7 +121,7 @@ fn a_name_that_binds_nothing_refuses_whole_endpoints() {
     let (id, token, _) = make(&server, &json!({"scopes": "query:endpoint:users", "pinned": {"colour": "red"}}));
     let told = report(&server, &id);
     let refused = endpoint(&told, "users")["refused"].as_str().unwrap();
-    let answer = ask(&server, &token, "users", &[]);
+    let answer = server.query_as(&token, "users", &[]);
     answer.refused(403, "forbidden", &["'colour'"]);
     assert!(answer.body.to_string().contains(&refused.split(" (").next().unwrap().replace('"', "\\\"")), "{refused}");
     assert_eq!(told["endpoints"].as_array().unwrap().len(), 1, "its scope is one endpoint");
@@ -141,7 +131,7 @@ fn a_name_that_binds_nothing_refuses_whole_endpoints() {
 fn a_changed_tenant_key_changes_the_report_and_the_answer_together() {
     let server = scene();
     let (id, token, _) = tenant(&server, "abc");
-    ask(&server, &token, "team.list", &[]).refused(403, "forbidden", &[]);
+    server.query_as(&token, "team.list", &[]).refused(403, "forbidden", &[]);
     let told = does(&server, &["source", "tenant", "members", "project=project"]);
     assert!(told.contains("members: tenant keys project=project"), "{told}");
     assert!(
@@ -154,7 +144,7 @@ fn a_changed_tenant_key_changes_the_report_and_the_answer_together() {
         server.log()
     );
     assert_eq!(reads(&report(&server, &id), "team.list", "(body)")[1], r#"members | project = 'abc' | ["id"]"#);
-    assert_eq!(ask(&server, &token, "team.list", &[]).rows().len(), 2);
+    assert_eq!(server.query_as(&token, "team.list", &[]).rows().len(), 2);
     let shared = server.manage("PATCH", &format!("/api/sources/{APP}"), &json!({"tenant": "shared", "widens": true}));
     let told = shared.body["warnings"].to_string();
     assert!(
@@ -162,12 +152,12 @@ fn a_changed_tenant_key_changes_the_report_and_the_answer_together() {
         "{told}"
     );
     assert_eq!(reads(&report(&server, &id), "users", "u")[0], r#"app.users | ALL (shared) | ["id","mail"]"#);
-    assert_eq!(ask(&server, &token, "users", &[]).rows().len(), 3);
+    assert_eq!(server.query_as(&token, "users", &[]).rows().len(), 3);
     // Less is no news.
     let undeclared = server.manage("PATCH", &format!("/api/sources/{APP}"), &json!({"tenant": null}));
     assert_eq!(undeclared.body["warnings"], json!([]), "{}", undeclared.body);
     assert!(reads(&report(&server, &id), "users", "u")[0].contains("REFUSED"));
-    ask(&server, &token, "users", &[]).refused(403, "forbidden", &[]);
+    server.query_as(&token, "users", &[]).refused(403, "forbidden", &[]);
     assert!(does(&server, &["source", "list"]).contains("app.users"));
     assert!(does(&server, &["source", "show", APP]).contains("nobody says whose its rows are"));
     assert!(!run(&server, &["source", "tenant", APP, "project"]).status.success());
@@ -180,7 +170,7 @@ fn tokens_of_a_kind_are_one_class() {
         tenant(&server, project);
     }
     make(&server, &json!({"scopes": "ingest:source:members"}));
-    let all = server.manage("GET", "/api/access", &Value::Null).body;
+    let all = server.read("/api/access");
     let classes = all["classes"].as_array().unwrap();
     let class = classes.iter().find(|class| class["pinned"] == json!(["project"])).unwrap();
     assert_eq!((&class["tokens"], &class["scopes"]), (&json!(3), &json!("query")));
@@ -190,9 +180,9 @@ fn tokens_of_a_kind_are_one_class() {
     assert_eq!(ingest["endpoints"], json!([]));
     let text = all.to_string();
     assert!(!text.contains("tenant-one") && !text.contains("last_used"), "{text}");
-    assert_eq!(all, server.manage("GET", "/api/access", &Value::Null).body, "it can be compared");
+    assert_eq!(all, server.read("/api/access"), "it can be compared");
     // Who reads a source.
-    let by_source = server.manage("GET", "/api/access?source=members", &Value::Null).body;
+    let by_source = server.read("/api/access?source=members");
     let class =
         by_source["classes"].as_array().unwrap().iter().find(|class| class["pinned"] == json!(["project"])).unwrap();
     assert_eq!(reads(class, "team.list", "(body)"), [r#"members | REFUSED | ["id"]"#]);
@@ -212,8 +202,7 @@ fn tokens_of_a_kind_are_one_class() {
 fn a_token_learns_what_it_reads_and_not_what_it_is_refused() {
     let server = scene();
     let (id, token, _) = tenant(&server, "abc");
-    let own = server.call("GET", "/api/access-tokens/current/access", &[("x-api-key", &token)], b"");
-    assert_eq!(own.status, 200, "{}", own.body);
+    let own = server.call("GET", "/api/access-tokens/current/access", &[("x-api-key", &token)], b"").is(200);
     assert_eq!(reads(&own.body, "users", "u"), [r#"app.users | project = 'abc' | ["id","mail"]"#]);
     let refused = reads(&own.body, "team.list", "(body)");
     assert_eq!(refused, ["- | REFUSED | null", "- | REFUSED | null"]);
@@ -224,7 +213,7 @@ fn a_token_learns_what_it_reads_and_not_what_it_is_refused() {
     let ingest = server.call("GET", "/api/access-tokens/current/access", &[("x-api-key", PUBLIC)], b"");
     assert_eq!((&ingest.body["endpoints"], &ingest.body["writes"]["all"]), (&json!([]), &json!(true)));
     server.manage("GET", "/api/access-tokens/nobody/access", &Value::Null).refused(404, "not_found", &["nobody"]);
-    assert_eq!(server.manage("DELETE", &format!("/api/access-tokens/{id}"), &Value::Null).status, 204);
+    server.manage("DELETE", &format!("/api/access-tokens/{id}"), &Value::Null).is(204);
     server.manage("GET", &format!("/api/access-tokens/{id}/access"), &Value::Null).refused(404, "not_found", &[]);
     let table = does(&server, &["access", "current"]);
     assert!(table.contains("may manage everything"), "{table}");
@@ -262,14 +251,11 @@ fn a_change_that_widens_is_told_and_can_be_refused() {
     refused.refused(422, "refused", &["nothing is saved"]);
     assert!(refused.body["error"]["errors"].to_string().contains(news), "{}", refused.body);
     server.manage("POST", &format!("{path}/check?refuse_wider=true"), &wider).refused(422, "refused", &[]);
-    assert_eq!(server.manage("GET", path, &Value::Null).body["version"], 1);
+    assert_eq!(server.read(path)["version"], 1);
     let saved = server.manage("PATCH", path, &wider);
     assert_eq!((saved.status, &saved.body["version"]), (200, &json!(2)));
     assert!(saved.body["warnings"].to_string().contains(news), "{}", saved.body);
-    assert!(
-        !server.manage("GET", path, &Value::Null).body["warnings"].to_string().contains("more than before"),
-        "it is no fault that stays"
-    );
+    assert!(!server.read(path)["warnings"].to_string().contains("more than before"), "it is no fault that stays");
     // What is not wider is saved.
     let narrower = json!({"query": "WITH r AS (SELECT id FROM `regions`) SELECT id FROM r"});
     let saved = server.manage("PATCH", &format!("{path}?refuse_wider=true"), &narrower);
@@ -281,7 +267,7 @@ fn a_change_that_widens_is_told_and_can_be_refused() {
         200,
         "text could read it before"
     );
-    assert_eq!(server.manage("PATCH", "/api/endpoints/users", &json!({"query": format!("WITH u AS (SELECT id, mail, event_message FROM `{APP}`) SELECT id, mail FROM u")})).status, 200);
+    server.manage("PATCH", "/api/endpoints/users", &json!({"query": format!("WITH u AS (SELECT id, mail, event_message FROM `{APP}`) SELECT id, mail FROM u")})).is(200);
     let adhoc = server.manage("PATCH", "/api/endpoints/users", &json!({"sandboxable": true}));
     assert!(
         adhoc.body["warnings"].to_string().contains("app.users through users, also the column event_message"),
@@ -333,7 +319,7 @@ fn a_push_that_widens_ends_with_an_error() {
         told.contains("1 token reads more than before: regions through counts, was not read, now ALL (shared)"),
         "{told}"
     );
-    assert_eq!(server.manage("GET", "/api/endpoints/counts", &Value::Null).status, 404);
+    server.manage("GET", "/api/endpoints/counts", &Value::Null).is(404);
     assert_eq!(run(&server, &["push", folder, "--refuse-wider", "--dry-run"]).status.code(), Some(1));
     assert_eq!(run(&server, &["check", folder, "--refuse-wider"]).status.code(), Some(1));
     let told = does(&server, &["push", folder]);

@@ -4,14 +4,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, folder, now, request, serve, until};
 
 /// A message that came.
 #[derive(Debug, Clone)]
@@ -103,17 +102,8 @@ impl Receiver {
     }
 }
 
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn start(data: &Path, settings: &[(&str, &str)]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    let mut command = serve(data);
     command.env("TIDEGATE_ALERTS_ALLOW_NETWORKS", "127.0.0.1").env("TIDEGATE_ALERTS_RETRY_WAIT", "50ms");
     command.envs(settings.iter().copied());
     Server::spawn(command, data.with_extension("log"), true)
@@ -123,17 +113,12 @@ const PATH: &str = "/api/endpoints/paths/alerts";
 
 /// An endpoint with the requests of a path.
 fn endpoint(server: &Server) {
-    let saved = server.manage(
-        "POST",
-        "/api/endpoints",
-        &json!({
-            "name": "paths", "redact_pii": true,
-            "query": format!("SELECT id, r.path AS path, CHAR_LENGTH(r.path) AS length, '192.0.2.7' AS ip FROM `{EDGE}` AS t
-                CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r WHERE r.path = @path"),
-            "parameters": [{"name": "path", "required": true}, {"name": "n", "kind": "int64"}],
-        }),
-    );
-    assert_eq!(saved.status, 201, "{}", saved.body);
+    server.save(&json!({
+        "name": "paths", "redact_pii": true,
+        "query": format!("SELECT id, r.path AS path, CHAR_LENGTH(r.path) AS length, '192.0.2.7' AS ip FROM `{EDGE}` AS t
+            CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r WHERE r.path = @path"),
+        "parameters": [{"name": "path", "required": true}, {"name": "n", "kind": "int64"}],
+    }));
 }
 
 fn alert(name: &str, url: &str) -> Value {
@@ -141,8 +126,7 @@ fn alert(name: &str, url: &str) -> Value {
 }
 
 fn create(server: &Server, alert: &Value) -> String {
-    let made = server.manage("POST", PATH, alert);
-    assert_eq!(made.status, 201, "{}", made.body);
+    let made = server.manage("POST", PATH, alert).is(201);
     // What its receiver reads is told: `access_readers`.
     let warnings = made.body["warnings"].as_array().unwrap();
     assert!(warnings.iter().all(|line| line.as_str().unwrap().contains("reads more than before")), "{warnings:?}");
@@ -151,19 +135,18 @@ fn create(server: &Server, alert: &Value) -> String {
 
 /// Waits for the first run, which follows at once.
 fn ran(server: &Server, name: &str) -> Value {
-    let runs = || server.manage("GET", &format!("{PATH}/{name}/runs"), &Value::Null).body;
+    let runs = || server.read(&format!("{PATH}/{name}/runs"));
     until("it is run", || runs().as_array().is_some_and(|runs| !runs.is_empty()));
     runs()[0].clone()
 }
 
 fn run(server: &Server, name: &str) -> Value {
-    let run = server.manage("POST", &format!("{PATH}/{name}/runs"), &Value::Null);
-    assert_eq!(run.status, 200, "{}", run.body);
+    let run = server.manage("POST", &format!("{PATH}/{name}/runs"), &Value::Null).is(200);
     run.body
 }
 
 fn show(server: &Server, name: &str) -> Value {
-    server.manage("GET", &format!("{PATH}/{name}"), &Value::Null).body
+    server.read(&format!("{PATH}/{name}"))
 }
 
 #[test]
@@ -193,7 +176,7 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
     assert_eq!(body["sample"], json!([{"id": "2", "path": "/x", "length": 2, "ip": "REDACTED"}]));
     let shown = show(&server, "hook");
     assert_eq!((&shown["firing"], &shown["last_delivery"]["attempt"]), (&json!(true), &json!(3)));
-    let all = server.manage("GET", "/api/alerts", &Value::Null).body;
+    let all = server.read("/api/alerts");
     assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
     assert_eq!((&all[0]["endpoint"]["name"], &all[0]["firing"]), (&json!("paths"), &json!(true)), "{all}");
     assert_eq!(all[0]["last_run"], shown["last_run"]);
@@ -224,7 +207,7 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
     assert!(made.status == 200 && made.body["secret"].as_str().unwrap().starts_with("tgs_"), "{}", made.body);
     let set = server.manage("POST", &format!("{PATH}/hook/secret"), &json!({"secret": "a-secret-of-my-own"}));
     assert_eq!(set.body["secret"], "a-secret-of-my-own");
-    assert_eq!(server.manage("POST", &format!("{PATH}/hook/test"), &Value::Null).status, 200);
+    server.manage("POST", &format!("{PATH}/hook/test"), &Value::Null).is(200);
     assert!(receiver.received().pop().unwrap().is_signed("a-secret-of-my-own"));
 
     // No secret is told again: neither here, nor in a version, nor in the log; nor is the rest of the address in the log.
@@ -238,16 +221,15 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
     assert!(!told.contains(&secret) && !told.contains("a-secret-of-my-own"));
 
     // With the endpoint its alerts end.
-    assert_eq!(server.manage("DELETE", "/api/endpoints/paths", &Value::Null).status, 204);
-    assert_eq!(server.manage("GET", PATH, &Value::Null).status, 404);
+    server.manage("DELETE", "/api/endpoints/paths", &Value::Null).is(204);
+    server.manage("GET", PATH, &Value::Null).is(404);
     assert_eq!(server.metric("tidegate_alerts"), 0.0);
 }
 
 /// The catalog keeps the message: as long as that cannot be changed, the receiver would get it again and again.
 #[test]
 fn a_confirmed_message_is_not_sent_again_while_that_cannot_be_written() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = start(&data, &[]);
     let receiver = Receiver::start(&[], false);
     server.send(EDGE, &json!([request("0", now(), "/y")]));
@@ -284,7 +266,7 @@ fn a_renamed_alert_keeps_its_secret() {
     let secret = create(&server, &alert("many", &receiver.url()));
     let renamed = server.manage("PATCH", &format!("{PATH}/many"), &json!({"name": "few"}));
     assert_eq!((renamed.status, &renamed.body["name"]), (200, &json!("few")), "{}", renamed.body);
-    assert_eq!(server.manage("POST", &format!("{PATH}/few/test"), &Value::Null).status, 200);
+    server.manage("POST", &format!("{PATH}/few/test"), &Value::Null).is(200);
     assert!(receiver.received().iter().any(|one| one.body["alert"] == "few" && one.is_signed(&secret)));
     // Another receiver could sign in its name otherwise.
     assert_ne!(
@@ -303,33 +285,31 @@ fn alerts_have_versions_as_the_endpoint_has() {
     let secret = create(&server, &alert("one", &receiver.url()));
     create(&server, &alert("two", &receiver.url()));
     let names = || -> Vec<String> {
-        let all = server.manage("GET", PATH, &Value::Null).body;
+        let all = server.read(PATH);
         all.as_array().unwrap().iter().map(|alert| alert["name"].as_str().unwrap().to_owned()).collect()
     };
-    let whole = server.manage("GET", "/api/endpoints/paths", &Value::Null).body;
+    let whole = server.read("/api/endpoints/paths");
     assert_eq!((&whole["version"], &whole["alerts"][1]["name"]), (&json!(3), &json!("two")));
     let back = server.manage("POST", "/api/endpoints/paths/versions/2/restore", &Value::Null);
     assert_eq!((back.status, names()), (200, vec!["one".to_owned()]), "{}", back.body);
     // What was read can be sent back; a change of the query keeps the alerts.
-    assert_eq!(server.manage("PUT", "/api/endpoints/paths", &whole).status, 200);
+    server.manage("PUT", "/api/endpoints/paths", &whole).is(200);
     assert_eq!(names(), ["one", "two"]);
-    assert_eq!(server.manage("PATCH", "/api/endpoints/paths", &json!({"max_limit": 50})).status, 200);
+    server.manage("PATCH", "/api/endpoints/paths", &json!({"max_limit": 50})).is(200);
     assert_eq!(names(), ["one", "two"]);
     let shown = show(&server, "one");
     assert_eq!(server.manage("PUT", &format!("{PATH}/one"), &shown).body["every_minutes"], 1440);
     // An alert that comes back has its secret, one that was deleted has another.
     server.manage("POST", &format!("{PATH}/one/test"), &Value::Null);
     assert!(receiver.received().pop().unwrap().is_signed(&secret));
-    assert_eq!(server.manage("DELETE", &format!("{PATH}/one"), &Value::Null).status, 204);
+    server.manage("DELETE", &format!("{PATH}/one"), &Value::Null).is(204);
     assert_eq!(names(), ["two"]);
     assert_ne!(create(&server, &alert("one", &receiver.url())), secret);
 
     // From a folder, with `tidegate push`, and back with `tidegate pull`.
     let copy = own.path().join("copy");
     let tidegate = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.args(arguments).env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-        let output = command.output().unwrap();
+        let output = server.client(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "{arguments:?}: {text}");
         text
@@ -350,8 +330,7 @@ fn alerts_have_versions_as_the_endpoint_has() {
 
 #[test]
 fn only_allowed_addresses_are_reached_and_no_redirect_is_followed() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let other = Receiver::start(&[], false);
     let redirect = format!("302 Found\r\nlocation: http://{}/elsewhere", other.address);
     let receiver = Receiver::start(&[&redirect, &redirect], false);
@@ -403,20 +382,20 @@ fn only_allowed_addresses_are_reached_and_no_redirect_is_followed() {
 
 #[test]
 fn a_slow_receiver_holds_up_neither_queries_nor_other_alerts() {
-    let own = folder();
+    let data = Data::new();
     let settings = [
         ("TIDEGATE_ALERTS_SEND_TIME", "1500ms"),
         ("TIDEGATE_ALERTS_ATTEMPTS", "2"),
         ("TIDEGATE_ALERTS_SEND_CONCURRENCY", "4"),
     ];
-    let server = start(&own.path().join("data"), &settings);
+    let server = start(&data, &settings);
     let (slow, quick) = (Receiver::start(&[], true), Receiver::start(&[], false));
     server.send(EDGE, &json!([request("1", now(), "/x")]));
     endpoint(&server);
     let mut alerts: Vec<Value> = (0..8).map(|n| alert(&format!("slow {n}"), &slow.url())).collect();
     alerts.push(alert("quick", &quick.url()));
     let began = Instant::now();
-    assert_eq!(server.manage("PATCH", "/api/endpoints/paths", &json!({"alerts": alerts})).status, 200);
+    server.manage("PATCH", "/api/endpoints/paths", &json!({"alerts": alerts})).is(200);
     until("the slow one is asked", || !slow.received().is_empty());
     assert_eq!(server.query("paths", &[("path", "/x")]).rows().len(), 1);
     until("the quick one has it", || quick.states() == ["firing"]);
@@ -429,8 +408,8 @@ fn a_slow_receiver_holds_up_neither_queries_nor_other_alerts() {
 
 #[test]
 fn what_an_alert_may_not_be_is_told_by_field() {
-    let own = folder();
-    let server = start(&own.path().join("data"), &[("TIDEGATE_ALERTS_MOST", "3")]);
+    let data = Data::new();
+    let server = start(&data, &[("TIDEGATE_ALERTS_MOST", "3")]);
     endpoint(&server);
     let with = |field: &str, value: Value| {
         let mut alert = alert("a", "https://example.com/");
@@ -469,7 +448,7 @@ fn what_an_alert_may_not_be_is_told_by_field() {
         );
     }
     assert_eq!(server.manage("POST", PATH, &json!({})).body["error"]["errors"].as_array().unwrap().len(), 4);
-    assert_eq!(server.manage("GET", PATH, &Value::Null).body, json!([]), "nothing was saved");
+    assert_eq!(server.read(PATH), json!([]), "nothing was saved");
     for n in 0..3 {
         create(&server, &alert(&format!("a{n}"), "http://127.0.0.1:1/"));
     }

@@ -1,9 +1,9 @@
 //! Cached answers: who gets which, how old they may be, and when they are made anew.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, iso, now, query_string, request};
+use tidegate_tests::{Answer, EDGE, PRIVATE, Server, iso, now, query_string, request, until};
 
 /// An endpoint that counts the edge logs, with settings.
 fn save(server: &Server, name: &str, settings: Value) {
@@ -12,8 +12,7 @@ fn save(server: &Server, name: &str, settings: Value) {
     for (field, value) in settings.as_object().unwrap() {
         body[field] = value.clone();
     }
-    let saved = server.manage("POST", "/api/endpoints", &body);
-    assert_eq!(saved.status, 201, "{}", saved.body);
+    server.save(&body);
 }
 
 fn add(server: &Server, id: &str) {
@@ -28,15 +27,6 @@ fn with(server: &Server, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut all = vec![("x-api-key", PRIVATE)];
     all.extend_from_slice(headers);
     server.call("GET", path, &all, b"")
-}
-
-/// Waits until something holds; long enough for a loaded machine.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -58,7 +48,7 @@ fn an_answer_is_given_again_with_its_age_and_tag() {
     assert_eq!(same.header("etag"), Some(&*tag));
     assert_eq!(with(&server, "/api/endpoints/query/count", &[("if-none-match", "\"x\"")]).status, 200);
     // By id it is the same answer; unknown parameters do not split the cache.
-    let id = server.manage("GET", "/api/endpoints/count", &Value::Null).body["id"].as_str().unwrap().to_owned();
+    let id = server.read("/api/endpoints/count")["id"].as_str().unwrap().to_owned();
     assert!(status(&server.query(&id, &[("utm_source", "x"), ("ref", "default")])).contains("hit"));
     // An endpoint that does not cache says so.
     let fresh = server.query("logs.all", &[("project", "p1")]);
@@ -102,7 +92,7 @@ fn a_redacted_answer_is_never_shared_with_one_that_is_not() {
     server.send(EDGE, &json!([{"id": "a", "timestamp": iso(now()), "event_message": "from 192.0.2.7"}]));
     let query = format!("SELECT event_message FROM `{EDGE}`");
     let saved = json!({"name": "texts", "query": query, "cache_duration_seconds": 600});
-    assert_eq!(server.manage("POST", "/api/endpoints", &saved).status, 201);
+    server.save(&saved);
     let path = "/api/endpoints/query/texts";
     for _ in 0..2 {
         let plain = with(&server, path, &[]);
@@ -111,7 +101,7 @@ fn a_redacted_answer_is_never_shared_with_one_that_is_not() {
         assert_eq!(masked.column("event_message"), [json!("from REDACTED")]);
     }
     // Switching the endpoint's own setting on holds from the next request on.
-    assert_eq!(server.manage("PATCH", "/api/endpoints/texts", &json!({"redact_pii": true})).status, 200);
+    server.manage("PATCH", "/api/endpoints/texts", &json!({"redact_pii": true})).is(200);
     assert_eq!(with(&server, path, &[]).column("event_message"), [json!("from REDACTED")]);
 }
 
@@ -122,7 +112,7 @@ fn identical_requests_at_once_execute_once() {
     let slow = "SELECT CURRENT_TIMESTAMP() AS at, COUNT(*) AS n FROM UNNEST(GENERATE_ARRAY(1, 700)) AS a, \
                 UNNEST(GENERATE_ARRAY(1, 700)) AS b WHERE MOD(a * b, 7) = 1";
     let saved = json!({"name": "slow", "query": slow, "cache_duration_seconds": 600});
-    assert_eq!(server.manage("POST", "/api/endpoints", &saved).status, 201);
+    server.save(&saved);
     let answers: Vec<Answer> = std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..24).map(|_| scope.spawn(|| server.query("slow", &[]))).collect();
         waiting.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -146,10 +136,10 @@ fn a_change_of_the_endpoint_drops_its_answers() {
     ] {
         server.query("count", &[]);
         assert!(status(&server.query("count", &[])).contains("hit"));
-        assert_eq!(server.manage("PATCH", "/api/endpoints/count", &change).status, 200);
+        server.manage("PATCH", "/api/endpoints/count", &change).is(200);
         assert!(status(&server.query("count", &[])).contains("miss"), "{change}");
     }
-    assert_eq!(server.manage("PATCH", "/api/endpoints/count", &json!({"cache_duration_seconds": 0})).status, 200);
+    server.manage("PATCH", "/api/endpoints/count", &json!({"cache_duration_seconds": 0})).is(200);
     assert!(status(&server.query("count", &[])).contains("bypass"));
 }
 
@@ -159,14 +149,14 @@ fn an_answer_expires() {
     save(&server, "count", json!({"cache_duration_seconds": 1}));
     server.query("count", &[]);
     add(&server, "a");
-    until("the answer does not expire", || server.query("count", &[]).column("n") == [json!(1)]);
+    until("the answer expires", || server.query("count", &[]).column("n") == [json!(1)]);
 }
 
 #[test]
 fn failures_are_not_kept() {
     let server = Server::start();
     let saved = json!({"name": "broken", "query": "SELECT CAST(@x AS INT64) AS n", "cache_duration_seconds": 600});
-    assert_eq!(server.manage("POST", "/api/endpoints", &saved).status, 201);
+    server.save(&saved);
     for _ in 0..2 {
         let answer = server.query("broken", &[("x", "a")]);
         assert_eq!((answer.status, answer.header("etag")), (400, None), "{}", answer.body);
@@ -182,7 +172,7 @@ fn what_someone_asked_for_is_made_anew_in_time() {
     assert_eq!(first.column("n"), [json!(0)]);
     add(&server, "a");
     // Far within its lifetime the answer is new, and nobody had to wait for it: never a miss.
-    until("the answer is not made anew", || {
+    until("the answer is made anew", || {
         let answer = server.query("count", &[]);
         assert!(status(&answer).contains("hit"), "{}", status(&answer));
         answer.column("n") == [json!(1)]
@@ -202,7 +192,7 @@ fn a_refresh_that_fails_leaves_the_old_rows_marked_stale() {
     server.send(EDGE, &json!([{"id": "a", "event_message": "5"}]));
     assert_eq!(server.query("sum", &[]).column("n"), [json!(5)]);
     server.send(EDGE, &json!([{"id": "b", "event_message": "no number"}]));
-    until("the refresh does not fail", || {
+    until("the refresh fails", || {
         let answer = server.query("sum", &[]);
         assert_eq!(answer.column("n"), [json!(5)], "the old rows are served");
         status(&answer).contains("stale")
@@ -215,11 +205,11 @@ fn the_memory_of_the_cache_is_bounded() {
     let server = Server::start_set(&[("TIDEGATE_CACHE_MEMORY", "4 MiB")]);
     let query = "SELECT REPEAT(@who, 200000) AS text";
     let saved = json!({"name": "long", "query": query, "cache_duration_seconds": 600});
-    assert_eq!(server.manage("POST", "/api/endpoints", &saved).status, 201);
+    server.save(&saved);
     let before = server.peak_memory();
     for i in 0..400 {
-        assert_eq!(server.query("long", &[("who", &format!("{}", i % 10)), ("x", "")]).status, 200);
-        assert_eq!(server.query("long", &[("who", &format!("{}", 100 + i))]).status, 200);
+        server.query("long", &[("who", &format!("{}", i % 10)), ("x", "")]).is(200);
+        server.query("long", &[("who", &format!("{}", 100 + i))]).is(200);
     }
     let grown = server.peak_memory() - before;
     // 400 answers of 600 kB and more would be 240 MB.

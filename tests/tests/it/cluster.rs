@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, iso, lasting_port, now, query_string};
+use tidegate_tests::{
+    Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, iso, lasting_port, now, query_string, serve, until,
+};
 
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
@@ -41,8 +43,7 @@ pub(crate) fn worker_over(
 
 /// A server over the data folder of a test, which keeps no answers, flushes only by size, and uses all of these workers.
 pub(crate) fn serve_over(folder: &TempDir, workers: &[Server], settings: &[(&str, &str)]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut command = serve(folder.path().join("data"));
     command.envs([
         ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(Server::address).collect::<Vec<_>>().join(",").as_str()),
         ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
@@ -51,15 +52,11 @@ pub(crate) fn serve_over(folder: &TempDir, workers: &[Server], settings: &[(&str
     ]);
     command.envs(settings.iter().copied());
     let server = Server::spawn(command, folder.path().join("data.log"), true);
-    let began = Instant::now();
     let all_are_used = || {
         let ready = server.call("GET", "/ready", &[], b"").body;
         ready["workers"].as_array().is_none_or(|workers| workers.iter().all(|worker| worker["used"] == true))
     };
-    while !all_are_used() {
-        assert!(began.elapsed() < LONG, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("all workers are used", all_are_used);
     server
 }
 
@@ -76,8 +73,7 @@ impl Cluster {
             })
             .collect();
         let addresses = workers.iter().map(Server::address).collect::<Vec<_>>().join(", ");
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        let mut command = serve(&data);
         command.env("TIDEGATE_CLUSTER_WORKERS", &addresses).env("TIDEGATE_CLUSTER_LEAST_BYTES", "0");
         command.env("TIDEGATE_CACHE_MEMORY", "0").env("TIDEGATE_INGEST_FLUSH_ROWS", "400");
         command.envs(settings.iter().copied());
@@ -91,17 +87,12 @@ impl Cluster {
 
     /// Waits until so many workers are used.
     pub(crate) fn used(&self, count: usize) {
-        let began = Instant::now();
-        loop {
-            let ready = self.server.call("GET", "/ready", &[], b"");
-            assert_eq!(ready.status, 200, "workers never make a server unready: {}", ready.body);
+        until(&format!("{count} workers are used"), || {
+            // Workers never make a server unready.
+            let ready = self.server.call("GET", "/ready", &[], b"").is(200);
             let workers = ready.body["workers"].as_array().unwrap();
-            if workers.iter().filter(|worker| worker["used"] == true).count() == count {
-                return;
-            }
-            assert!(began.elapsed() < LONG, "{}", ready.body);
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            workers.iter().filter(|worker| worker["used"] == true).count() == count
+        });
     }
 
     /// How many tasks ended so.
@@ -166,11 +157,7 @@ pub(crate) fn fill(server: &Server, parts: usize, rows: usize, flushed: bool) {
         if !flushed || part == parts {
             continue;
         }
-        let began = Instant::now();
-        while server.metric("tidegate_store_segments") < (part + 1) as f64 {
-            assert!(began.elapsed() < LONG, "no segment comes");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        server.until_segments(part + 1);
     }
 }
 
@@ -349,12 +336,8 @@ fn ask(cluster: &Cluster) -> TcpStream {
     let query = query_string(&[("project", "p1"), ("sql", &slow())]);
     let head = format!("GET /api/endpoints/query/logs.all?{query} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    let began = Instant::now();
     let runs = || cluster.workers.iter().any(|worker| worker.metric("tidegate_worker_tasks") > 0.0);
-    while !runs() {
-        assert!(began.elapsed() < LONG, "no task is started");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("a task is started", runs);
     // They do not end by themselves.
     std::thread::sleep(Duration::from_millis(700));
     assert!(runs());

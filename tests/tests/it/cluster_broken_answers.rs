@@ -3,11 +3,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Chance, EDGE, PRIVATE, Server, binary, folder, now, query_string};
+use tidegate_tests::{Chance, EDGE, PRIVATE, Server, folder, now, query_string, serve, until};
 
 use crate::cluster::{LONG, worker};
 use crate::cluster_kills::proxy::Proxy;
@@ -33,8 +32,7 @@ impl Stage {
         std::fs::create_dir(&data).unwrap();
         let worker = worker(&folder, "127.0.0.1:0", &[]);
         let proxy = Proxy::start(worker.address());
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        let mut command = serve(&data);
         command.envs([
             ("TIDEGATE_CLUSTER_WORKERS", proxy.address.as_str()),
             ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
@@ -50,7 +48,7 @@ impl Stage {
             "WITH t AS (SELECT id, event_message FROM `{EDGE}` WHERE project = @project) SELECT * FROM t WHERE event_message LIKE '%of a row%'"
         );
         let endpoint = json!({"name": "large", "query": query, "max_limit": 10_000});
-        assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
+        server.save(&endpoint);
         let stage = Self { server, worker, proxy, _folder: folder };
         let mut chance = Chance::new(7);
         for part in 0..ROWS / PART {
@@ -61,23 +59,15 @@ impl Stage {
                 json!({"timestamp": now() - 1_000_000, "project": "p1", "event_message": text})
             };
             stage.server.send(EDGE, &Value::Array((0..PART).map(&mut event).collect()));
-            stage.wait("not flushed", || stage.server.metric("tidegate_store_segments") > part as f64);
+            until("the part is flushed", || stage.server.metric("tidegate_store_segments") > part as f64);
         }
         stage.used();
         stage
     }
 
-    fn wait(&self, what: &str, is_so: impl Fn() -> bool) {
-        let began = Instant::now();
-        while !is_so() {
-            assert!(began.elapsed() < LONG, "{what}: {}", self.server.log());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
     fn used(&self) {
         let used = || self.server.call("GET", "/ready", &[], b"").body["workers"][0]["used"] == true;
-        self.wait("the worker is not used", used);
+        until("the worker is used", used);
     }
 
     fn path(&self, format: &str) -> String {
@@ -153,7 +143,7 @@ fn lines_of_json_end_with_an_error_and_without_their_end() {
     curl.args(["--write-out", "%{http_version} %{http_code}", "--header", &format!("x-api-key: {PRIVATE}")]);
     curl.arg(format!("{}{}", stage.server.base, stage.path("ndjson")));
     let curl = curl.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    stage.wait("no rows come", || file.metadata().is_ok_and(|file| file.len() > 0));
+    until("rows come", || file.metadata().is_ok_and(|file| file.len() > 0));
     stage.worker.kill_now();
     let ended = curl.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
@@ -164,7 +154,7 @@ fn lines_of_json_end_with_an_error_and_without_their_end() {
     let (rows, error) = lines(&std::fs::read_to_string(&file).unwrap());
     assert!(rows > 0 && rows < ROWS, "{rows} rows");
     assert!(error.is_none_or(|error| error["error"]["code"] == "data_unavailable"));
-    stage.wait("something is held", || stage.server.metric("tidegate_answers_bytes") == 0.0);
+    until("nothing is held", || stage.server.metric("tidegate_answers_bytes") == 0.0);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn serve(folder: &TempDir, objects: &ObjectServer, workers: &[Server]) -> Server
 
 /// Sends the logs in parts, each of which becomes segments; the last rows of each source, one a source, stay in memory.
 fn fill(server: &Server) {
-    let known = server.manage("GET", "/api/sources", &Value::Null).body;
+    let known = server.read("/api/sources");
     let is_known = |name: &str| known.as_array().unwrap().iter().any(|source| source["name"] == name);
     for source in ["corpus.records", "corpus.pairs", "corpus.lists"].into_iter().chain(logs::SOURCES) {
         if !is_known(source) {

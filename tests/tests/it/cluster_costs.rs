@@ -5,21 +5,19 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, now, request};
+use tidegate_tests::{EDGE, Server, binary, folder, now, request, until};
 
 use crate::cluster::fill;
 use crate::object_server::ObjectServer;
 
-const LONG: Duration = Duration::from_secs(600);
 /// Events of a segment.
 const SEGMENT: usize = 10_000;
 
 fn serve(folder: &Path, name: &str, settings: &[(&str, &str)]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join(name));
+    let mut command = tidegate_tests::serve(folder.join(name));
     command.envs([
         ("TIDEGATE_CACHE_MEMORY", "0"),
         ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
@@ -29,17 +27,9 @@ fn serve(folder: &Path, name: &str, settings: &[(&str, &str)]) -> Server {
     Server::spawn(command, folder.join(format!("{name}.log")), true)
 }
 
-fn wait(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Everything that the server has is in the object store, and a copy of its catalog.
 fn settled(server: &Server) {
-    wait("no copies", || {
+    until("there are copies", || {
         server.metric("tidegate_objects_missing") == 0.0
             && server.metric("tidegate_objects_catalog_behind_seconds") == 0.0
             && server.metric("tidegate_objects_catalog_put_total") > 0.0
@@ -139,9 +129,9 @@ fn copies_of_the_catalog() {
     let sources: Vec<String> = (0..250).map(|number| format!("load.{number}")).collect();
     for segments in [10, 1_000, 10_000] {
         let server = serve(folder.path(), "data", &[("TIDEGATE_INGEST_FLUSH_ROWS", "1")]);
-        let known = server.manage("GET", "/api/sources", &Value::Null).body.to_string();
+        let known = server.read("/api/sources").to_string();
         for source in sources.iter().take(segments).filter(|source| !known.contains(&format!("\"{source}\""))) {
-            assert_eq!(server.manage("POST", "/api/sources", &json!({"name": source})).status, 201);
+            server.manage("POST", "/api/sources", &json!({"name": source})).is(201);
         }
         while (server.metric("tidegate_store_segments") as usize) < segments {
             for source in sources.iter().take(segments) {
@@ -155,7 +145,7 @@ fn copies_of_the_catalog() {
         let changes = |server: &Server, number: usize| {
             for change in 0..number {
                 let name = format!("s{}.{}.{change}", segments, server.process());
-                assert_eq!(server.manage("POST", "/api/sources", &json!({"name": name})).status, 201);
+                server.manage("POST", "/api/sources", &json!({"name": name})).is(201);
                 std::thread::sleep(Duration::from_millis(1_500));
                 if server.metric("tidegate_objects_catalog_put_total") > 0.0 {
                     settled(server);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tidegate_tests::{Server, binary, folder, lasting_port};
+use tidegate_tests::{Server, binary, folder, lasting_port, serve, until};
 
 const DOCUMENT: &str = include_str!("../../../docs/cluster.md");
 const LONG: Duration = Duration::from_secs(30);
@@ -72,11 +72,7 @@ fn certificates(folder: &Path) {
 
 /// Waits until the server uses its worker.
 fn until_used(server: &Server) {
-    let began = Instant::now();
-    while server.call("GET", "/ready", &[], b"").body["workers"][0]["used"] != true {
-        assert!(began.elapsed() < LONG, "{}", server.call("GET", "/ready", &[], b"").body);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the worker is used", || server.call("GET", "/ready", &[], b"").body["workers"][0]["used"] == true);
 }
 
 #[test]
@@ -216,8 +212,7 @@ fn the_files_for_systemd_compose_and_kubernetes_start_workers_that_a_server_uses
                     .replace(&format!("'{written}'"), &format!("'{}'", data.display()))
             })
         };
-        let mut server = Command::new(binary());
-        server.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        let mut server = serve(&data);
         for (setting, value) in &deployment.server {
             // All names of workers stand for this machine; the certificate of the page has its address.
             let value = match setting.as_str() {

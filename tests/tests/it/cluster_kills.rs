@@ -10,11 +10,10 @@ pub(crate) mod proxy;
 mod questions;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidegate_tests::{Chance, Server, binary, folder};
+use tidegate_tests::{Chance, Server, folder, serve, until};
 
 use crate::cluster::{LONG, fill, signal, worker};
 use proxy::Proxy;
@@ -56,8 +55,7 @@ struct Stage {
 }
 
 fn server(folder: &TempDir, workers: &str) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut command = serve(folder.path().join("data"));
     command.envs([
         ("TIDEGATE_CLUSTER_WORKERS", workers),
         ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
@@ -219,18 +217,10 @@ impl Stage {
             for question in questions {
                 scope.spawn(move || question.ask(server));
             }
-            let began = Instant::now();
-            while self.held().iter().all(|held| held.0 == 0.0) {
-                assert!(began.elapsed() < LONG, "no task is started");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            until("a task is started", || self.held().iter().any(|held| held.0 != 0.0));
             server.kill_now();
         });
-        let began = Instant::now();
-        while self.held().iter().any(|held| *held != (0.0, 0.0)) {
-            assert!(began.elapsed() < LONG, "tasks and bytes of workers: {:?}", self.held());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("workers hold nothing", || self.held().iter().all(|held| *held == (0.0, 0.0)));
     }
 }
 

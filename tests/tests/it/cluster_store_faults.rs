@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now};
+use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now, until};
 
 use crate::cluster::{LONG, fill, idle, serve_over, worker_over};
 use crate::object_server::{Fault, ObjectServer};
@@ -110,11 +110,9 @@ fn what_workers_cannot_read_in_time_is_read_by_the_server() {
 
         // It is back: so are the workers.
         objects.faults(|_| None);
-        let began = Instant::now();
-        while stage.ask(&server).1 > 0 || sum(&workers, "tidegate_worker_store_failing") > 0.0 {
-            assert!(began.elapsed() < LONG, "{fault:?}: {}", workers[0].log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until(&format!("the store is well after {fault:?}"), || {
+            stage.ask(&server).1 == 0 && sum(&workers, "tidegate_worker_store_failing") == 0.0
+        });
         idle(&workers, LONG);
         server.kill_now();
     }
@@ -226,11 +224,7 @@ fn a_statement_that_may_not_hold_a_block_is_read_by_the_server() {
             json!({"id": id, "timestamp": now() - 1_000_000, "project": "p1", "n": n, "event_message": text})
         };
         alone.send(EDGE, &Value::Array((0..50).map(&mut event).collect()));
-        let began = Instant::now();
-        while alone.metric("tidegate_store_segments") <= f64::from(part) {
-            assert!(began.elapsed() < LONG, "no segment comes");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        alone.until_segments(usize::try_from(part).unwrap() + 1);
     }
     let sql = "select count(*) as c, max(id) as i from edge_logs where id <> '0-7'";
     let expected = result(&alone.sql(sql));

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Chance, EDGE, Server, folder, iso, now};
+use tidegate_tests::{Chance, EDGE, Server, folder, iso, now, until};
 
 use crate::cluster::{serve_over, worker_over};
 use crate::object_server::ObjectServer;
 
-const LONG: Duration = Duration::from_secs(120);
 /// Segments of each scan. No two of them read the same.
 const SCANS: [usize; 3] = [4, 16, 64];
 const ROWS: usize = 4_000;
@@ -30,14 +29,6 @@ fn serve(folder: &TempDir, workers: &[Server]) -> Server {
     serve_over(folder, workers, &settings)
 }
 
-fn wait(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Sends events with a long text that does not compress, a segment at a time. The time of the first.
 fn fill(server: &Server) -> i64 {
     let start = now() - 3_600_000_000;
@@ -49,7 +40,7 @@ fn fill(server: &Server) -> i64 {
             json!({"id": format!("{number:08}"), "project": "p1", "timestamp": iso(start + number as i64 * STEP), "event_message": text})
         };
         server.send(EDGE, &Value::Array((0..ROWS).map(event).collect()));
-        wait("no segment", || server.metric("tidegate_store_segments") >= (segment + 1) as f64);
+        until("a segment", || server.metric("tidegate_store_segments") >= (segment + 1) as f64);
     }
     start
 }

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_tests::{Server, binary, folder};
+use tidegate_tests::{Data, Server, binary, folder, serve};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -84,8 +84,7 @@ fn worker(data: &Path, files: &Files, log: &str) -> Server {
 
 fn server(data: &Path, files: &Files, workers: &[&Server], log: &str) -> Server {
     let addresses: Vec<&str> = workers.iter().map(|worker| worker.address()).collect();
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    let mut command = serve(data);
     command.env("TIDEGATE_CLUSTER_WORKERS", addresses.join(",")).env("TIDEGATE_CLUSTER_LEAST_BYTES", "0");
     command.env("TIDEGATE_INGEST_FLUSH_ROWS", "100").env("TIDEGATE_CACHE_MEMORY", "0");
     command.env("TIDEGATE_CLUSTER_TLS_CERTIFICATE", &files.certificate);
@@ -119,11 +118,7 @@ fn done(server: &Server) -> bool {
 fn fill(server: &Server) {
     let events = (0..100).map(|n| tidegate_tests::request(&format!("e{n}"), tidegate_tests::now(), "/x"));
     server.send(tidegate_tests::EDGE, &Value::Array(events.collect()));
-    let began = Instant::now();
-    while server.metric("tidegate_store_segments") < 1.0 {
-        assert!(began.elapsed() < LONG, "no segment comes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    server.until_segments(1);
 }
 
 const COUNT: &str = "select count(*) as c from edge_logs where event_message like '%x%'";
@@ -158,8 +153,7 @@ fn talk(worker: &Server, trusted: &str, own: Option<&Files>) -> Result<String, S
 #[test]
 fn a_worker_does_nothing_for_who_has_no_certificate() {
     let (authority, other) = (Authority::new(), Authority::new());
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     std::fs::create_dir(&data).unwrap();
     let worker = worker(&data, &authority.sign("worker", "127.0.0.1"), "worker.log");
     let own = authority.sign("server", "server.test");
@@ -195,8 +189,7 @@ fn a_worker_does_nothing_for_who_has_no_certificate() {
 #[test]
 fn a_server_uses_workers_that_its_authority_signed() {
     let (authority, other) = (Authority::new(), Authority::new());
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     std::fs::create_dir(&data).unwrap();
     let files = authority.sign("worker", "127.0.0.1");
     let worker = worker(&data, &files, "worker.log");
@@ -210,11 +203,7 @@ fn a_server_uses_workers_that_its_authority_signed() {
         // The certificate of the worker is replaced, by one that the server must not trust, and then by a good one. A
         // connection that is there stays.
         other.sign_into(&files, "127.0.0.1");
-        let began = Instant::now();
-        while !worker.log().contains("the new certificate is in use") {
-            assert!(began.elapsed() < LONG, "{}", worker.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        worker.until_logged("the new certificate is in use");
         wait(&server, None);
         assert_eq!(server.stop("-TERM"), Some(0));
     }
@@ -238,8 +227,7 @@ fn a_server_uses_workers_that_its_authority_signed() {
 #[test]
 fn a_server_that_others_signed_is_not_let_in() {
     let (authority, other) = (Authority::new(), Authority::new());
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     std::fs::create_dir(&data).unwrap();
     let worker = worker(&data, &authority.sign("worker", "127.0.0.1"), "worker.log");
     let mut files = other.sign("server", "server.test");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, request};
+use tidegate_tests::{Data, EDGE, Server, request, serve};
 
 const TIME: i64 = 1_763_633_702_000_000;
 
@@ -51,12 +51,11 @@ fn event(number: i64) -> Value {
 
 #[test]
 fn segments_are_merged_and_answers_stay() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let start = |file: &str| {
-        let mut command = std::process::Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).envs(SETTINGS);
-        Server::spawn(command, folder.path().join(file), true)
+        let mut command = serve(&data);
+        command.envs(SETTINGS);
+        Server::spawn(command, data.around().join(file), true)
     };
     let server = start("first.log");
     let newest = |server: &Server, project: &str| {

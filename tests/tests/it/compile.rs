@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, now, request};
+use tidegate_tests::{Answer, Data, EDGE, PRIVATE, Server, binary, folder, now, request, until};
 
 /// The component of a saved query of that name.
 fn saved(name: &str) -> Vec<u8> {
@@ -124,8 +124,7 @@ fn the_compiler_ends_when_it_needs_too_much() {
 
 #[test]
 fn compiled_code_of_endpoints_that_are_gone_is_swept_after_a_restart() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     for name in ["stays", "goes"] {
         let module = long_module(1, if name == "stays" { 1 } else { 2 });
@@ -133,13 +132,10 @@ fn compiled_code_of_endpoints_that_are_gone_is_swept_after_a_restart() {
     }
     let compiled = || std::fs::read_dir(data.join("compiled")).unwrap().count();
     let before = compiled();
-    assert_eq!(server.manage("DELETE", "/api/endpoints/goes", &Value::Null).status, 204);
+    server.manage("DELETE", "/api/endpoints/goes", &Value::Null).is(204);
     assert_eq!(server.stop("-TERM"), Some(0));
     let server = Server::start_in(&data);
-    let began = std::time::Instant::now();
-    while compiled() == before && began.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("one is removed", || compiled() != before);
     assert_eq!(compiled(), before - 1, "{}", server.log());
     assert_eq!(server.query("stays", &[]).rows().len(), 0);
 }

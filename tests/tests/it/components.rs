@@ -68,7 +68,7 @@ fn a_rust_guest_computes_rows_however_it_was_built() {
         assert!(rows[0].to_string().contains("0.5"), "half of the GETs failed: {}", rows[0]);
         server.query("edge.methods", &[]).refused(400, "invalid_parameter", &["'project'"]);
         // What a component makes of the rows is not known from the query.
-        let document = server.manage("GET", "/api/openapi", &Value::Null).body;
+        let document = server.read("/api/openapi");
         let operation = &document["paths"]["/api/endpoints/query/edge.methods"]["get"];
         let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         assert_eq!(schema["properties"]["result"], json!({}), "{operation}");
@@ -133,8 +133,7 @@ fn what_a_guest_remarks_or_hands_back_stays_in_its_place() {
     let folder = folder();
     let packed = folder.path().join("hostile.wasm");
     pack("hostile", &guest("hostile.wasm"), &packed);
-    let answer = put(&server, "hostile", &std::fs::read(&packed).unwrap());
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    put(&server, "hostile", &std::fs::read(&packed).unwrap()).is(201);
     let attack = |name: &str| server.query("hostile", &[("attack", name)]);
     // No instance serves two requests, and notes cannot become headers.
     for _ in 0..3 {
@@ -155,8 +154,7 @@ fn a_component_binds_what_its_statements_need() {
     let folder = folder();
     let packed = folder.path().join("incident-context.wasm");
     pack("incident-context", &guest("incident-context.wasm"), &packed);
-    let answer = put(&server, "incident.context", &std::fs::read(&packed).unwrap());
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    put(&server, "incident.context", &std::fs::read(&packed).unwrap()).is(201);
     assert_eq!(server.query("incident.context", &[("project", "p1")]).rows(), [] as [Value; 0]);
     let mut failed = request("1", now(), "/orders");
     failed["metadata"]["response"]["status_code"] = json!(503);
@@ -172,6 +170,6 @@ fn a_component_binds_what_its_statements_need() {
         let row = &answer.rows()[0];
         assert_eq!((&row["status"], &row["database_sql_state"]), (&json!(503), &json!("53300")), "{}", answer.body);
     }
-    let document = server.manage("GET", "/api/openapi", &Value::Null).body.to_string();
+    let document = server.read("/api/openapi").to_string();
     assert!(document.contains("incident.context") && !document.contains("\"from\""), "{document}");
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use serde_json::json;
-use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, PUBLIC, Server, now, request, until};
 
 /// How long anything that must happen may take on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -44,6 +44,16 @@ fn dribble(stream: &mut TcpStream, byte: u8) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
+/// Waits until the connections of the test are closed.
+fn until_closed(server: &Server) {
+    until("the connections are closed", || {
+        let metrics = server.text("/metrics");
+        let open = metrics.lines().find_map(|line| line.strip_prefix("tidegate_connections ")).unwrap();
+        // What is left are the test's own kept connections.
+        open.parse::<u32>().unwrap() < 10
+    });
+}
+
 #[test]
 fn a_slow_head_is_closed_and_others_are_served() {
     let server = Server::start_set(&[("TIDEGATE_SERVER_HEAD_TIMEOUT", "500 ms")]);
@@ -51,7 +61,7 @@ fn a_slow_head_is_closed_and_others_are_served() {
     for stream in &mut slow {
         stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: ").unwrap();
     }
-    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    server.call("GET", "/health", &[], b"").is(200);
     // A byte now and then is no progress.
     assert_eq!(dribble(&mut slow[0], b'a'), "");
     for stream in &mut slow[1..] {
@@ -224,18 +234,8 @@ fn clients_that_do_not_read_are_cut_and_hold_no_memory() {
     for stream in &mut silent {
         stream.write_all(get.as_bytes()).unwrap();
     }
-    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
-    let began = Instant::now();
-    loop {
-        let metrics = server.text("/metrics");
-        let open = metrics.lines().find_map(|line| line.strip_prefix("tidegate_connections ")).unwrap().to_owned();
-        // What is left are the test's own kept connections.
-        if open.parse::<u32>().unwrap() < 10 {
-            break;
-        }
-        assert!(began.elapsed() < LONG * 2, "{open} connections are still open");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    server.call("GET", "/health", &[], b"").is(200);
+    until_closed(&server);
     let peak = server.peak_memory();
     assert!(peak < 700, "{peak} MiB");
     assert_eq!(server.sql("SELECT COUNT(*) AS n FROM edge_logs").rows()[0]["n"], json!(200));
@@ -261,11 +261,7 @@ fn over_the_limit_probes_are_answered_and_the_rest_is_told_to_come_again() {
     let refused = ask("/api/sources");
     assert!(refused.starts_with("HTTP/1.1 503 ") && refused.to_lowercase().contains("retry-after: 1"), "{refused}");
     drop(held);
-    let began = Instant::now();
-    while !ask("/api/sources").starts_with("HTTP/1.1 200 ") {
-        assert!(began.elapsed() < LONG, "places become free");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("places become free", || ask("/api/sources").starts_with("HTTP/1.1 200 "));
 }
 
 /// Without a token an address has so many connections; with one it has as many as there are.
@@ -319,17 +315,12 @@ fn connections_without_a_token_are_bounded_for_each_address() {
     assert!(get(&mut connect(&server), "/api/sources", "").starts_with("HTTP/1.1 503 "));
     // Or gone.
     drop(sixth);
-    let began = Instant::now();
-    while !get(&mut connect(&server), "/api/sources", "").starts_with("HTTP/1.1 401 ") {
-        assert!(began.elapsed() < LONG, "a place becomes free");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("a place becomes free", || get(&mut connect(&server), "/api/sources", "").starts_with("HTTP/1.1 401 "));
 }
 
 #[test]
 fn a_stop_lets_requests_end_and_loses_nothing_acknowledged() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let (acknowledged, stopping) = (Mutex::new(Vec::<String>::new()), AtomicBool::new(false));
     // A request that is under way when the stop comes: its end comes after it.
@@ -360,11 +351,7 @@ fn a_stop_lets_requests_end_and_loses_nothing_acknowledged() {
                 }
             });
         }
-        let began = Instant::now();
-        while acknowledged.lock().unwrap().len() < 100 {
-            assert!(began.elapsed() < LONG);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("a hundred are acknowledged", || acknowledged.lock().unwrap().len() >= 100);
         stopping.store(true, Ordering::Relaxed);
         assert!(std::process::Command::new("kill").args(["-TERM", &process.to_string()]).status().unwrap().success());
         // While it waits for the one request, probes are told.
@@ -431,14 +418,5 @@ fn slowhttptest_does_not_take_the_service_away() {
         });
     }
     // Nothing of it is left.
-    let began = Instant::now();
-    loop {
-        let metrics = server.text("/metrics");
-        let open = metrics.lines().find_map(|line| line.strip_prefix("tidegate_connections ")).unwrap().to_owned();
-        if open.parse::<u32>().unwrap() < 10 {
-            break;
-        }
-        assert!(began.elapsed() < LONG, "{open} connections are still open");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until_closed(&server);
 }

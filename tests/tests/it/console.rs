@@ -11,8 +11,7 @@ fn policy(page: &Raw) -> String {
 #[test]
 fn the_page_is_guarded_and_its_files_may_be_kept() {
     let server = Server::start();
-    let page = server.fetch("GET", "/console", &[("accept-encoding", "identity")], b"");
-    assert_eq!(page.status, 200);
+    let page = server.fetch("GET", "/console", &[("accept-encoding", "identity")], b"").is(200);
     assert_eq!(page.header("content-type").as_deref(), Some("text/html; charset=utf-8"));
     assert_eq!(page.header("cache-control").as_deref(), Some("no-cache"));
     assert_eq!(page.header("x-content-type-options").as_deref(), Some("nosniff"));
@@ -85,7 +84,7 @@ fn every_token_may_ask_what_it_may_do() {
     assert!(!own.to_string().contains(made["token"].as_str().unwrap()));
     current("wrong").refused(401, "unauthorized", &[]);
     let path = format!("/api/access-tokens/{}", made["id"].as_str().unwrap());
-    assert_eq!(server.manage("DELETE", &path, &json!(null)).status, 204);
+    server.manage("DELETE", &path, &json!(null)).is(204);
     current(made["token"].as_str().unwrap()).refused(401, "unauthorized", &["revoked"]);
 }
 
@@ -99,7 +98,7 @@ fn a_check_says_what_a_save_would_and_saves_nothing() {
     let new = check("own", fields.clone());
     assert_eq!((new.status, &new.body["version"], &new.body["unchanged"]), (200, &json!(null), &json!(false)));
     assert!(new.body["warnings"][0].as_str().unwrap().contains("event_mesage"), "{}", new.body);
-    assert_eq!(server.manage("GET", "/api/endpoints/own", &json!(null)).status, 404);
+    server.manage("GET", "/api/endpoints/own", &json!(null)).is(404);
     let saved = server.manage("POST", "/api/endpoints", &fields);
     assert_eq!((saved.status, &saved.body["warnings"]), (201, &new.body["warnings"]));
     // No log has the other column, so far.
@@ -135,11 +134,11 @@ fn a_check_says_what_a_save_would_and_saves_nothing() {
 fn calls_of_endpoints_are_counted() {
     let server = Server::start();
     let fields = json!({"name": "kept", "query": "SELECT 1 AS a", "cache_duration_seconds": 60});
-    assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+    server.save(&fields);
     for _ in 0..3 {
         assert_eq!(server.query("kept", &[]).rows().len(), 1);
     }
-    assert_eq!(server.query("logs.all", &[]).status, 400);
+    server.query("logs.all", &[]).is(400);
     let all = server.manage("GET", "/api/endpoint-statistics", &json!(null)).body;
     let of = |name: &str| all.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone();
     let kept = of("kept");
@@ -160,7 +159,7 @@ fn the_document_names_the_tables_of_ad_hoc_queries() {
     for (name, sandboxable) in [("open", true), ("closed", false)] {
         let query = "WITH a AS (SELECT id FROM `postgres.logs` WHERE project = @project), b AS (SELECT id FROM a) SELECT id FROM b";
         let fields = json!({"name": name, "query": query, "sandboxable": sandboxable});
-        assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+        server.save(&fields);
     }
     let definition = json!({"scopes": "query", "pinned": {"project": "p1"}});
     let token = server.manage("POST", "/api/access-tokens", &definition).body["token"].as_str().unwrap().to_owned();

@@ -1,9 +1,7 @@
 //! What queries cost: the header of their answers, and the slowest of them.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, PRIVATE, PUBLIC, Server, binary, now, request};
+use tidegate_tests::{Answer, PRIVATE, PUBLIC, Server, now, request};
 
 /// The figure of that name in the header of the cost.
 fn cost(answer: &Answer, name: &str) -> Option<u64> {
@@ -26,7 +24,7 @@ fn private_tokens_are_told_what_an_answer_cost() {
         "query": "WITH e AS (SELECT id, project FROM `cloudflare.logs.prod`) SELECT COUNT(*) AS n FROM e",
         "sandboxable": true,
     });
-    assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+    server.save(&fields);
     let ask = |token: &str, query: &str| {
         server.call("GET", &format!("/api/endpoints/query/edge{query}"), &[("x-api-key", token)], b"")
     };
@@ -52,7 +50,7 @@ fn rows_that_are_only_counted_are_among_those_that_were_read() {
     server.send("cloudflare.logs.prod", &json!(events));
     let query = "WITH e AS (SELECT id, project FROM `cloudflare.logs.prod`) SELECT project, COUNT(*) AS n FROM e GROUP BY project";
     let fields = json!({"name": "edge", "query": query, "cache_duration_seconds": 0});
-    assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+    server.save(&fields);
     let counted = || {
         let answer = server.call("GET", "/api/endpoints/query/edge", &[("x-api-key", PRIVATE)], b"");
         assert_eq!(answer.column("n"), [json!(200)]);
@@ -72,9 +70,9 @@ fn the_slowest_queries_are_listed_with_their_text() {
         server.sql(sql);
     }
     let kept = json!({"name": "kept", "query": "SELECT 1 AS one", "cache_duration_seconds": 60});
-    assert_eq!(server.manage("POST", "/api/endpoints", &kept).status, 201);
+    server.save(&kept);
     for _ in 0..3 {
-        assert_eq!(server.query("kept", &[]).status, 200);
+        server.query("kept", &[]).is(200);
     }
     let listed = slow_queries(&server);
     let of = |text: &Value| listed.iter().filter(|one| one["text"] == *text).collect::<Vec<_>>();
@@ -92,9 +90,7 @@ fn the_slowest_queries_are_listed_with_their_text() {
     assert_eq!(listed.iter().filter(|one| one["endpoint"]["name"] == "kept").count(), 1);
     let times: Vec<f64> = listed.iter().map(|one| one["milliseconds"].as_f64().unwrap()).collect();
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
-    let mut command = Command::new(binary());
-    command.args(["slow-queries", "--most", "2"]).env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let printed = String::from_utf8(server.client(&["slow-queries", "--most", "2"]).output().unwrap().stdout).unwrap();
     assert_eq!((printed.lines().count(), printed.contains("0 rows and 0 bytes read")), (4, true), "{printed}");
     let stranger = server.call("GET", "/api/slow-queries", &[("x-api-key", PUBLIC)], b"");
     stranger.refused(403, "forbidden", &[]);

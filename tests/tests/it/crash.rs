@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PUBLIC, Server, folder};
+use tidegate_tests::{Data, EDGE, PUBLIC, Server};
 
 const ROUNDS: usize = 100;
 const CLIENTS: usize = 4;
@@ -15,8 +15,7 @@ const BATCH: usize = 5;
 
 #[test]
 fn acknowledged_events_survive_a_hundred_kills_exactly_once() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let acknowledged: Mutex<BTreeSet<String>> = Mutex::default();
     for round in 0..ROUNDS {
         let server = Server::start_in(&data);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, lasting_port, now, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, binary, lasting_port, now, request, until};
 
 use crate::object_server::{Fault, ObjectServer};
 
@@ -35,11 +35,7 @@ fn with_segment(data: &Path) -> PathBuf {
     let events: Vec<Value> = (0..1200).map(|n| request(&format!("e{n}"), now(), "/")).collect();
     server.send(EDGE, &json!(events));
     server.send("postgres.logs", &json!([{"id": "p", "project": "p1", "event_message": "ready"}]));
-    let began = std::time::Instant::now();
-    while files(&data.join("segments")).is_empty() {
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "no segment is written");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    until("a segment is written", || !files(&data.join("segments")).is_empty());
     server.stop("-TERM");
     files(&data.join("segments")).remove(0)
 }
@@ -51,8 +47,7 @@ fn metric(server: &Server, name: &str) -> String {
 
 #[test]
 fn a_damaged_segment_is_named_told_and_set_aside() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let segment = with_segment(&data);
     let id = segment.file_stem().unwrap().to_str().unwrap();
     let out = run("verify", &data, &[]);
@@ -80,7 +75,7 @@ fn a_damaged_segment_is_named_told_and_set_aside() {
 
     let out = run("verify", &data, &[]);
     assert!(out.status.code() == Some(1) && said(&out).contains(id), "{}", said(&out));
-    let out = run("backup", &data, &["--to", folder.path().join("copy").to_str().unwrap()]);
+    let out = run("backup", &data, &["--to", data.beside("copy").to_str().unwrap()]);
     assert!(!out.status.success() && said(&out).contains(id), "{}", said(&out));
     let out = run("repair", &data, &[]);
     assert!(out.status.success() && said(&out).contains("1 segments with 1200 rows set aside"), "{}", said(&out));
@@ -104,20 +99,15 @@ fn a_damaged_segment_is_named_told_and_set_aside() {
 
 #[test]
 fn segments_without_a_catalog_are_kept_and_a_catalog_is_made_of_them() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let segment = with_segment(&data);
     std::fs::remove_file(data.join("catalog.sqlite")).unwrap();
     let mut command = Command::new(binary());
     let address = format!("127.0.0.1:{}", lasting_port());
     command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data);
-    let server = Server::spawn_at(command, folder.path().join("second.log"), &address);
-    let began = std::time::Instant::now();
-    while !server.log().contains("tidegate repair --rebuild-catalog") {
-        assert!(began.elapsed() < std::time::Duration::from_secs(30), "{}", server.log());
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    assert_eq!(server.call("GET", "/ready", &[], b"").status, 503);
+    let server = Server::spawn_at(command, data.beside("second.log"), &address);
+    server.until_logged("tidegate repair --rebuild-catalog");
+    server.call("GET", "/ready", &[], b"").is(503);
     assert!(segment.exists() && !data.join("catalog.sqlite").exists());
     server.stop("-TERM");
 
@@ -125,13 +115,12 @@ fn segments_without_a_catalog_are_kept_and_a_catalog_is_made_of_them() {
     assert!(out.status.success() && said(&out).contains("tokens"), "{}", said(&out));
     let server = Server::start_in(&data);
     assert_eq!(server.sql("SELECT COUNT(*) AS n FROM edge_logs").column("n"), [1200]);
-    assert_eq!(server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").status, 200);
+    server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").is(200);
 }
 
 #[test]
 fn why_an_object_store_refuses_is_printed() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     with_segment(&data);
     let store = ObjectServer::start();
     store.faults(|_| Some(Fault::Status(403)));

@@ -13,11 +13,7 @@ fn the_printed_requests_work_when_pasted() {
     let mut command = Command::new(binary());
     command.args(["demo", "--listen", "127.0.0.1:0"]).env("TMPDIR", &temporary);
     let server = Server::spawn(command, folder.path().join("demo.log"), false);
-    let began = std::time::Instant::now();
-    while !server.log().contains("Ctrl-C") {
-        assert!(began.elapsed().as_secs() < 20, "{}", server.log());
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    server.until_logged("Ctrl-C");
     let printed = server.log().replace("\\\n", "");
     let answers: Vec<Value> = printed
         .lines()

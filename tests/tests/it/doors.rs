@@ -6,7 +6,7 @@ use std::io::Write;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, PRIVATE, PUBLIC, Raw, Server, folder};
+use tidegate_tests::{Answer, Data, PRIVATE, PUBLIC, Raw, Server};
 
 pub(crate) const SOURCE: &str = "postgres.logs";
 const TIME: i64 = 1_763_633_702_123_456;
@@ -27,8 +27,7 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
 pub(crate) fn rows(server: &Server, columns: &str) -> Vec<Value> {
     let query = format!("select {columns} from `{SOURCE}` left join unnest(metadata) as m order by event_message");
     let name = format!("rows-{}", uuid::Uuid::new_v4());
-    let made = server.manage("POST", "/api/endpoints", &json!({"name": name, "query": query}));
-    assert_eq!(made.status, 201, "{}", made.body);
+    server.save(&json!({"name": name, "query": query}));
     server.query(&name, &[]).rows().to_vec()
 }
 
@@ -111,8 +110,7 @@ fn doors() -> Vec<(&'static str, &'static str, Vec<u8>, u16)> {
 
 #[test]
 fn what_is_acknowledged_at_any_door_is_there_after_a_crash() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let doors = doors();
     for (path, kind, body, status) in &doors {
@@ -507,7 +505,7 @@ fn a_door_whose_source_is_missing_is_told_when_the_service_opens() {
         ("TIDEGATE_SYSLOG_LISTEN", "127.0.0.1:0"),
     ]);
     // An answer comes when the service is open.
-    assert_eq!(server.manage("GET", "/api/sources", &Value::Null).status, 200);
+    server.manage("GET", "/api/sources", &Value::Null).is(200);
     let log = server.log();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("refused")).collect();
     let door = told.iter().any(|line| line.contains("[doors] loki_source") && line.contains("nowhere.logs"));

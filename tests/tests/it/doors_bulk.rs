@@ -1,7 +1,7 @@
 //! Elasticsearch's bulk API, and what its clients ask before they send.
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server};
+use tidegate_tests::{Answer, Data, EDGE, PRIVATE, PUBLIC, Server};
 
 use crate::doors::{SOURCE, rows};
 
@@ -94,10 +94,10 @@ fn what_clients_ask_first_is_answered_to_those_with_a_token() {
         assert_eq!((root.status, root.header("x-elastic-product")), (200, Some("Elasticsearch")));
         assert!(root.body["version"]["number"].as_str().unwrap().starts_with("9."), "{}", root.body);
         assert_eq!(server.fetch("HEAD", path, &key, b"").status, 200);
-        assert_eq!(server.call("GET", path, &[("x-api-key", "wrong")], b"").status, 401);
+        server.call("GET", path, &[("x-api-key", "wrong")], b"").is(401);
     }
     // Nobody else learns of it, and browsers get the console.
-    assert_eq!(server.call("GET", "/", &[], b"").status, 404);
+    server.call("GET", "/", &[], b"").is(404);
     let page = server.fetch("GET", "/", &[("accept", "text/html"), ("authorization", "Basic x")], b"");
     assert_ne!(page.header("x-elastic-product").as_deref(), Some("Elasticsearch"));
     for prefix in ["", "/elasticsearch"] {
@@ -187,8 +187,7 @@ fn a_document_is_stored_alone_and_once_under_its_id() {
 /// A request whose answer is lost is sent again, perhaps in other batches.
 #[test]
 fn documents_with_ids_are_stored_once_through_a_restart() {
-    let folder = tidegate_tests::folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let lines = |ids: std::ops::Range<usize>| -> Vec<Value> {
         let document =
             |id: usize| [json!({"create": {"_index": SOURCE, "_id": id}}), json!({"message": format!("{id:03}")})];

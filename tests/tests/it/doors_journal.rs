@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{PUBLIC, Raw, Server, binary, folder, lasting_port};
+use tidegate_tests::{Data, PUBLIC, Raw, Server, binary, folder, lasting_port};
 
 use crate::doors::{EXPORT, SOURCE, messages, rows};
 
@@ -46,8 +46,7 @@ fn counted(server: &Server, name: &str) -> f64 {
 
 #[test]
 fn an_entry_is_stored_once_however_often_it_comes() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let bad = [b"MESSAGE=".to_vec(), vec![b'x'; 2 << 20], b"\n\n".to_vec()].concat();
     let first = [entry(1, "one"), bad, entry(2, "two\nlines")].concat();
@@ -59,8 +58,7 @@ fn an_entry_is_stored_once_however_often_it_comes() {
     server.kill_now();
     drop(server);
     let server = Server::start_in(&data);
-    let answer = upload(&server, &[first, entry(3, "three")].concat());
-    assert_eq!(answer.status, 202, "{}", answer.text());
+    upload(&server, &[first, entry(3, "three")].concat()).is(202);
     let found = rows(&server, "event_message, timestamp, m.SYSLOG_IDENTIFIER as program, m.NUMBER as number");
     let row = |number: i64, message: &str| json!({"event_message": message, "timestamp": TIME + number, "program": "shop", "number": number.to_string()});
     assert_eq!(found, [row(1, "one"), row(3, "three"), row(2, "two\nlines")]);
@@ -79,8 +77,7 @@ fn a_journal_may_be_longer_than_a_body() {
     body.extend([b"MESSAGE=".to_vec(), vec![b'y'; 3 << 20], b"\n\n".to_vec()].concat());
     body.extend((500..600).flat_map(|number| entry(number, &format!("{filling}{number}"))));
     for _ in 0..2 {
-        let answer = upload(&server, &body);
-        assert_eq!(answer.status, 202, "{}", answer.text());
+        upload(&server, &body).is(202);
         assert_eq!(messages(&server).len(), 600);
     }
     assert_eq!(counted(&server, "refused_events"), 2.0);

@@ -134,8 +134,7 @@ fn times_in_another_unit_are_told() {
     let server = Server::start();
     // Seconds, where the protocol has nanoseconds.
     let body = json!({"streams": [{"values": [["1763633702", "seconds"], ["1763633702123456789", "nanoseconds"]]}]});
-    let answer = send(&server, &[JSON], body.to_string().as_bytes());
-    assert_eq!(answer.status, 200);
+    let answer = send(&server, &[JSON], body.to_string().as_bytes()).is(200);
     assert!(answer.text().contains("1 entries have a time in 1970"), "{}", answer.text());
     assert!((server.metric("tidegate_ingest_early_times_total") - 1.0).abs() < 0.1);
     assert_eq!(messages(&server), ["nanoseconds", "seconds"]);
@@ -148,15 +147,13 @@ fn a_stream_whose_labels_cannot_be_read_refuses_itself_alone() {
     let body = json!({"streams": [
         {"stream": {"job": "a"}, "values": values("a")}, {"stream": ["job"], "values": values("b")}, {"values": values("c")},
     ]});
-    let answer = send(&server, &[JSON], body.to_string().as_bytes());
-    assert_eq!(answer.status, 200);
+    let answer = send(&server, &[JSON], body.to_string().as_bytes()).is(200);
     assert!(answer.text().starts_with("4 entries are stored, 2 are refused\nentry 2: the labels"), "{}", answer.text());
     let entry = Entry { timestamp: None, line: "d".to_owned(), structured: Vec::new() };
     let stream = |labels: &str| Stream { labels: labels.to_owned(), entries: vec![entry.clone()] };
     let push = Push { streams: vec![stream("{job=\"a\"}"), stream("{job}"), stream("{}")] };
     let packed = snap::raw::Encoder::new().compress_vec(&push.encode_to_vec()).unwrap();
-    let answer = send(&server, &[PROTOBUF], &packed);
-    assert_eq!(answer.status, 200);
+    let answer = send(&server, &[PROTOBUF], &packed).is(200);
     assert!(answer.text().contains("2 entries are stored, 1 are refused\nentry 1: the labels"), "{}", answer.text());
     assert_eq!(messages(&server), ["a", "a", "c", "c", "d", "d"]);
 }

@@ -143,9 +143,9 @@ fn the_query_string_of_datadog_has_fields() {
     let path = "/api/v2/logs?ddsource=node&service=api&hostname=h&ddtags=env%3Ae%2Cteam%3At&other=x";
     let body = json!([{"message": "a"}, {"message": "b", "service": "own", "ddtags": "x:y"}]).to_string();
     let json = [("dd-api-key", PUBLIC), ("content-type", "application/json")];
-    assert_eq!(server.call("POST", path, &json, body.as_bytes()).status, 202);
+    server.call("POST", path, &json, body.as_bytes()).is(202);
     let text = [("dd-api-key", PUBLIC), ("content-type", "text/plain")];
-    assert_eq!(server.call("POST", path, &text, b"c\n").status, 202);
+    server.call("POST", path, &text, b"c\n").is(202);
     let found = rows(
         &server,
         "event_message, m.ddsource as origin, m.service as service, m.hostname as host, m.ddtags as tags",
@@ -216,7 +216,7 @@ fn records_for_better_stack_are_read_by_field() {
     assert_eq!((answer.status, &answer.body["accepted"], &answer.body["rejected"]), (202, &json!(2), &json!(1)));
     assert!(answer.body["errors"][0]["message"].as_str().unwrap().contains("object"), "{}", answer.body);
     let gzipped = [&packed[..], &[("content-encoding", "gzip")]].concat();
-    assert_eq!(server.call("POST", "/", &gzipped, &gzip(b"\x81\xa7message\xa1c")).status, 202);
+    server.call("POST", "/", &gzipped, &gzip(b"\x81\xa7message\xa1c")).is(202);
     let json = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     assert_eq!(
         server.call("POST", &format!("/?source_name={SOURCE}"), &json, br#"{"dt": 1763633702, "message": "d"}"#).status,

@@ -1,9 +1,7 @@
 //! Requests that must be refused, each with a true status and words that help.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, query_string, request};
+use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, query_string, request, until};
 
 #[test]
 fn parameters_are_checked_by_name() {
@@ -57,12 +55,12 @@ fn tokens_are_needed_and_have_scopes() {
     server.call("GET", absent, &[("x-api-key", PUBLIC)], b"").refused(403, "forbidden", &[]);
     server.call("GET", absent, &[("x-api-key", PRIVATE)], b"").refused(404, "not_found", &["no.such"]);
     let bearer = format!("Bearer {PRIVATE}");
-    assert_eq!(server.call("GET", path, &[("authorization", &bearer)], b"").status, 200);
+    server.call("GET", path, &[("authorization", &bearer)], b"").is(200);
     server.call("GET", "/api/endpoints", &[("x-api-key", PUBLIC)], b"").refused(403, "forbidden", &["private"]);
     server.call("GET", "/nothing", &[], b"").refused(404, "not_found", &["/nothing"]);
     server.call("DELETE", "/health", &[], b"").refused(405, "method_not_allowed", &["DELETE"]);
     assert_eq!(server.call("GET", "/health", &[], b"").body["status"], "ok");
-    assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
+    server.call("GET", "/ready", &[], b"").is(200);
 }
 
 #[test]
@@ -146,8 +144,8 @@ fn endpoints_are_checked_when_they_are_saved() {
     let good = save(
         "errors.by.level",
         "with t as (select id, event_message from `postgres.logs`) select count(*) as c from t",
-    );
-    assert_eq!(good.status, 201, "{}", good.body);
+    )
+    .is(201);
     assert_eq!(server.query("errors.by.level", &[]).rows(), [json!({"c": 0})]);
     save("errors.by.level", "select 1").refused(422, "refused", &["errors.by.level", "unique"]);
     save("x", "select * from nowhere").refused(422, "refused", &["nowhere"]);
@@ -158,7 +156,7 @@ fn endpoints_are_checked_when_they_are_saved() {
     let path = format!("/api/endpoints/{id}");
     assert_eq!(server.manage("PUT", &path, &json!({"query": "select 2 as c"})).body["version"], 2);
     assert_eq!(server.query("errors.by.level", &[]).rows(), [json!({"c": 2})]);
-    assert_eq!(server.manage("DELETE", &path, &Value::Null).status, 204);
+    server.manage("DELETE", &path, &Value::Null).is(204);
     server.query("errors.by.level", &[]).refused(404, "not_found", &[]);
 }
 
@@ -229,11 +227,7 @@ fn a_filter_that_cannot_be_computed_is_told() {
         let folders = std::fs::read_dir(data.join("segments")).into_iter().flatten().flatten();
         folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten()).count()
     };
-    let began = Instant::now();
-    while segments() == 0 && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    assert!(segments() > 0, "no segment was written");
+    until("a segment is written", || segments() > 0);
     check();
 }
 
@@ -291,12 +285,9 @@ fn a_parameter_of_kind_json_takes_json() {
     let server = Server::start();
     let parameters = json!([{"name": "filter", "kind": "json"}, {"name": "text", "kind": "text"}]);
     let query = "SELECT JSON_VALUE(@filter, '$.level') AS level, @text AS text";
-    let made = server.manage(
-        "POST",
-        "/api/endpoints",
-        &json!({"name": "json.kind", "query": query, "parameters": parameters}),
-    );
-    assert_eq!(made.status, 201, "{}", made.body);
+    server
+        .manage("POST", "/api/endpoints", &json!({"name": "json.kind", "query": query, "parameters": parameters}))
+        .is(201);
     let path = "/api/endpoints/query/json.kind";
     let headers = [("x-api-key", PRIVATE), ("content-type", "application/json")];
     let ask = |body: &Value| server.call("POST", path, &headers, body.to_string().as_bytes());

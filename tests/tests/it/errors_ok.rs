@@ -1,9 +1,7 @@
 //! Errors of queries with status 200, for log viewers that read what is wrong only from answers that succeeded.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, query_string};
+use tidegate_tests::{Answer, Data, EDGE, PRIVATE, PUBLIC, Server, query_string};
 
 const OK: (&str, &str) = ("TIDEGATE_SERVER_ERRORS", "ok");
 
@@ -23,12 +21,6 @@ fn is_ok(answer: &Answer, status: &str, words: &[&str]) {
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!((answer.header("etag"), answer.header("age"), answer.header("cache-status")), (None, None, None));
-}
-
-fn token(server: &Server, fields: Value) -> String {
-    let made = server.manage("POST", "/api/access-tokens", &fields);
-    assert_eq!(made.status, 201, "{}", made.body);
-    made.body["token"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -101,8 +93,8 @@ fn the_token_counts_before_the_endpoint_before_the_server() {
     for of_server in ["status", "ok"] {
         let server = Server::start_set(&[("TIDEGATE_SERVER_ERRORS", of_server)]);
         let tokens: Vec<String> =
-            choices.iter().map(|errors| token(&server, json!({"scopes": "query", "errors": errors}))).collect();
-        let elsewhere = token(&server, json!({"scopes": "query:endpoint:logs.all"}));
+            choices.iter().map(|errors| server.token(&json!({"scopes": "query", "errors": errors}))).collect();
+        let elsewhere = server.token(&json!({"scopes": "query:endpoint:logs.all"}));
         for (number, of_endpoint) in choices.iter().enumerate() {
             let name = format!("e{number}");
             let fields = json!({"name": name, "query": "SELECT CAST(@x AS INT64) AS n", "errors": of_endpoint});
@@ -141,7 +133,7 @@ fn the_token_counts_before_the_endpoint_before_the_server() {
 fn an_error_is_counted_as_what_it_is_and_kept_by_nobody() {
     let server = Server::start_set(&[OK, ("TIDEGATE_SERVER_LOG_FORMAT", "json")]);
     let fields = json!({"name": "n", "query": "SELECT CAST(@x AS INT64) AS n", "cache_duration_seconds": 600});
-    assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+    server.save(&fields);
     for _ in 0..2 {
         is_ok(&get(&server, PRIVATE, "/api/endpoints/query/n?x=a"), "400", &["'a'"]);
     }
@@ -161,13 +153,12 @@ fn an_error_is_counted_as_what_it_is_and_kept_by_nobody() {
 
 #[test]
 fn the_choice_is_shown_taken_and_carried_along() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let fields = json!({"name": "e", "query": "SELECT 1 AS n", "errors": "ok"});
-    assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+    server.save(&fields);
     let operation = |name: &str| {
-        let document = server.manage("GET", "/api/openapi", &Value::Null).body;
+        let document = server.read("/api/openapi");
         document["paths"][format!("/api/endpoints/query/{name}")]["get"]["responses"]["200"].clone()
     };
     let described = |name: &str| {
@@ -179,18 +170,16 @@ fn the_choice_is_shown_taken_and_carried_along() {
 
     // As a folder, and back: the same endpoint.
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE).current_dir(own.path());
-        let out = command.args(arguments).output().unwrap();
+        let out = server.client(arguments).current_dir(data.around()).output().unwrap();
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8(out.stdout).unwrap()
     };
     run(&["pull", "e"]);
-    let toml = std::fs::read_to_string(own.path().join("e/endpoint.toml")).unwrap();
+    let toml = std::fs::read_to_string(data.beside("e/endpoint.toml")).unwrap();
     assert!(toml.contains("errors = \"ok\""), "{toml}");
     assert!(run(&["push", "e"]).contains("e: version 1, "), "nothing is changed by it");
     run(&["pull", "logs.all"]);
-    let toml = std::fs::read_to_string(own.path().join("logs.all/endpoint.toml")).unwrap();
+    let toml = std::fs::read_to_string(data.beside("logs.all/endpoint.toml")).unwrap();
     assert!(!toml.contains("errors"), "{toml}");
 
     for (method, path) in [("PATCH", "/api/endpoints/e"), ("POST", "/api/access-tokens")] {
@@ -205,6 +194,6 @@ fn the_choice_is_shown_taken_and_carried_along() {
     let made = run(&["token", "create", "--data-dir", folder, "--scopes", "query", "--errors", "ok"]);
     is_ok(&get(&server, made.trim(), "/api/endpoints/query/nowhere"), "404", &[]);
     assert!(run(&["token", "list", "--data-dir", folder]).contains("query  errors ok"));
-    let shown = server.manage("GET", "/api/access-tokens", &Value::Null).body;
+    let shown = server.read("/api/access-tokens");
     assert!(shown.as_array().unwrap().iter().any(|token| token["errors"] == "ok"), "{shown}");
 }

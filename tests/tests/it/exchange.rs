@@ -24,9 +24,7 @@ impl Author {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &self.server.base).env("TIDEGATE_TOKEN", PRIVATE);
-        command.args(arguments).current_dir(self.home.path()).stdin(Stdio::null()).output().unwrap()
+        self.server.client(arguments).current_dir(self.home.path()).output().unwrap()
     }
 
     /// What a command that must succeed prints.
@@ -53,8 +51,7 @@ impl Author {
     }
 
     fn shown(&self, name: &str) -> Value {
-        let answer = self.server.manage("GET", &format!("/api/endpoints/{name}"), &Value::Null);
-        assert_eq!(answer.status, 200, "{}", answer.body);
+        let answer = self.server.manage("GET", &format!("/api/endpoints/{name}"), &Value::Null).is(200);
         answer.body
     }
 
@@ -139,7 +136,7 @@ fn a_new_endpoint_in_sql_is_built_pushed_changed_and_rolled_back() {
 fn a_dry_run_says_what_the_server_would_say() {
     let author = Author::new();
     author.does(&["new", "tried", "--lang", "sql"]);
-    let sources = author.server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
+    let sources = author.server.read("/api/sources").as_array().unwrap().len();
     author.edit("tried/query.sql", "`cloudflare.logs.prod`", "`not.there.yet`");
     let told = ["422", "there is no table not.there.yet; POST /api/sources"];
     author.fails(&["push", "tried", "--dry-run"], &told);
@@ -147,7 +144,7 @@ fn a_dry_run_says_what_the_server_would_say() {
     author.edit("tried/query.sql", "SELECT", "SELECT NOSUCH(1), ");
     author.fails(&["push", "tried", "--dry-run"], &["NOSUCH"]);
     author.fails(&["push", "tried", "--dry-run", "--name", "cloudflare.logs.prod"], &["422"]);
-    let there = author.server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
+    let there = author.server.read("/api/sources").as_array().unwrap().len();
     assert_eq!(there, sources);
     author.fails(&["versions", "tried"], &["404"]);
     author.does(&["new", "built", "--lang", "sql"]);
@@ -159,8 +156,7 @@ fn a_dry_run_says_what_the_server_would_say() {
     };
     check("built", PUBLIC).refused(403, "forbidden", &[]);
     check("other", PRIVATE).refused(422, "refused", &["calls itself built"]);
-    let answer = check("built", PRIVATE);
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = check("built", PRIVATE).is(200);
     assert_eq!((&answer.body["version"], &answer.body["unchanged"]), (&Value::Null, &json!(false)));
 }
 
@@ -231,7 +227,7 @@ fn code_is_built_by_its_command_and_survives_every_change() {
     // What was shown can be sent back.
     let answer = author.server.manage("PUT", "/api/endpoints/coded", &answer.body);
     assert_eq!((answer.status, &answer.body["version"]), (200, &json!(4)), "{}", answer.body);
-    let versions = author.server.manage("GET", "/api/endpoints/coded/versions", &Value::Null).body;
+    let versions = author.server.read("/api/endpoints/coded/versions");
     let last = versions.as_array().unwrap().last().unwrap();
     assert_eq!((&last["digest"], &last["kind"]), (&first["digest"], &json!("wasm")));
     assert_ne!(author.component("coded"), author.component("coded/versions/1"));
@@ -313,9 +309,8 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     std::fs::write(author.path("mine/query.sql"), early).unwrap();
     assert!(author.does(&["push", "mine"]).contains("warning: there is no column soon"));
     for (token, words) in [("", "TIDEGATE_TOKEN is not set"), ("wrong-token-of-some-length", "401"), (PUBLIC, "403")] {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &author.server.base).env("TIDEGATE_TOKEN", token).stdin(Stdio::null());
-        let out = command.args(["push", "mine"]).current_dir(author.home.path()).output().unwrap();
+        let mut command = author.server.client(&["push", "mine"]);
+        let out = command.env("TIDEGATE_TOKEN", token).current_dir(author.home.path()).output().unwrap();
         let told = String::from_utf8_lossy(&out.stderr);
         assert!(!out.status.success() && told.contains(words), "{words}: {told}");
     }
@@ -376,10 +371,9 @@ fn a_new_endpoint_in_rust_is_built_by_cargo() {
     author.server.send(EDGE, &json!([request("1", now(), "/rest/v1/a"), request("2", now(), "/rest/v1/b")]));
     author.does(&["new", "by.section", "--lang", "rust"]);
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &author.server.base).env("TIDEGATE_TOKEN", PRIVATE).stdin(Stdio::null());
+        let mut command = author.server.client(arguments);
         command.env("CARGO_TARGET_DIR", Path::new(&guests).join(".."));
-        command.args(arguments).current_dir(author.home.path()).output().unwrap()
+        command.current_dir(author.home.path()).output().unwrap()
     };
     let pushed = run(&["push", "by.section"]);
     assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));

@@ -1,9 +1,7 @@
 //! What a query would read is told without running it, to those who may know of all rows.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, query_string};
+use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, folder, query_string};
 
 use crate::cluster::Cluster;
 use crate::components::{guest, pack, put};
@@ -13,8 +11,7 @@ fn explain(server: &Server, endpoint: &str, body: &Value) -> Answer {
 }
 
 fn of_sql(server: &Server, sql: &str) -> Value {
-    let answer = explain(server, "logs.all", &json!({"project": "p1", "sql": sql}));
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = explain(server, "logs.all", &json!({"project": "p1", "sql": sql})).is(200);
     answer.body
 }
 
@@ -67,7 +64,7 @@ fn what_is_left_to_read_is_told() {
     assert!(lql.body["tables"].to_string().contains("edge_logs"), "{}", lql.body);
 
     // Nothing ran: no query is among the slow ones, and what is explained is no call of its endpoint.
-    let statistics = server.manage("GET", "/api/endpoint-statistics", &Value::Null).body;
+    let statistics = server.read("/api/endpoint-statistics");
     let of =
         |name: &str| statistics.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap()["calls"].clone();
     assert_eq!((of("usage.api-counts"), of("logs.all")), (json!(0), json!(1)));
@@ -94,10 +91,8 @@ fn what_workers_would_do_is_told() {
             .all(|worker| worker.metric("tidegate_worker_tasks_asked_total{outcome=\"started\"}") == 0.0)
     );
 
-    let mut command = Command::new(binary());
-    command.args(["explain", "logs.all", "f:edge_logs c:count(*)", "-p", "project=p1"]);
-    command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-    let out = command.output().unwrap();
+    let explained = ["explain", "logs.all", "f:edge_logs c:count(*)", "-p", "project=p1"];
+    let out = server.client(&explained).output().unwrap();
     let printed = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     for words in
@@ -157,8 +152,7 @@ fn an_endpoint_with_code_is_explained_by_its_statements_only() {
     let (server, folder) = (Server::start(), folder());
     let component = folder.path().join("packed.wasm");
     pack("edge-methods", &guest("edge-methods.cargo.wasm"), &component);
-    let put = put(&server, "edge.methods", &std::fs::read(&component).unwrap());
-    assert_eq!(put.status, 201, "{}", put.body);
+    put(&server, "edge.methods", &std::fs::read(&component).unwrap()).is(201);
     let refused = explain(&server, "edge.methods", &json!({"project": "p1"}));
     refused.refused(400, "invalid_parameter", &["code chooses its statements", "send one of them as sql"]);
     assert_eq!(refused.body["error"]["errors"][0]["location"], json!("sql"), "{}", refused.body);
@@ -167,9 +161,7 @@ fn an_endpoint_with_code_is_explained_by_its_statements_only() {
     assert_eq!((explained.status, &explained.body["sources"][0]["name"]), (200, &json!(EDGE)), "{}", explained.body);
 
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.args(["explain", "edge.methods", "-p", "project=p1"]).args(arguments);
-        command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE).output().unwrap()
+        server.client(&["explain", "edge.methods", "-p", "project=p1"]).args(arguments).output().unwrap()
     };
     let out = run(&[]);
     let said = String::from_utf8(out.stderr).unwrap();

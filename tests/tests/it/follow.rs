@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, query_string, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, binary, folder, now, query_string, request, until};
 
 use crate::components::{guest, pack, put};
 
@@ -127,20 +127,6 @@ fn send(server: &Server, range: std::ops::Range<usize>) {
     let events: Vec<Value> =
         range.clone().zip(ids(range)).map(|(i, id)| request(&id, at + i as i64, &format!("/n/{}", i % 10))).collect();
     server.send(EDGE, &json!(events));
-}
-
-pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < end, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-pub(crate) fn token(server: &Server, rights: &Value) -> (String, String) {
-    let made = server.manage("POST", "/api/access-tokens", rights);
-    let text = |name: &str| made.body[name].as_str().unwrap().to_owned();
-    (text("id"), text("token"))
 }
 
 /// The next rows of a follower that comes back whenever it has got as many missed rows as an answer may have.
@@ -266,7 +252,7 @@ fn what_is_more_than_a_filter_is_refused_by_its_clause() {
          newest AS (SELECT id FROM `{EDGE}` ORDER BY timestamp DESC LIMIT 3) SELECT * FROM counted"
     );
     let endpoint = json!({"name": "more", "query": query, "sandboxable": true});
-    assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
+    server.save(&endpoint);
     for table in ["counted", "newest"] {
         let path = format!("/api/endpoints/query/more?{}", query_string(&[("sql", &format!("SELECT * FROM {table}"))]));
         let answer = server.call("GET", &path, &[("x-api-key", PRIVATE), ("accept", "text/event-stream")], b"");
@@ -277,12 +263,12 @@ fn what_is_more_than_a_filter_is_refused_by_its_clause() {
 #[test]
 fn pins_scopes_and_redaction_hold() {
     let server = Server::start();
-    let (_, pinned) = token(&server, &json!({"scopes": "query", "pinned": {"project": "p1"}}));
+    let pinned = server.token(&json!({"scopes": "query", "pinned": {"project": "p1"}}));
     let follower = follow_as(&server, &pinned, "logs.all", "", &[("sql", FILTER)]);
     let masked = {
         let query = format!("WITH t AS (SELECT id, event_message FROM `{EDGE}`) SELECT * FROM t");
         let endpoint = json!({"name": "masked", "query": query, "sandboxable": true, "redact_pii": true});
-        assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
+        server.save(&endpoint);
         follow_as(&server, PRIVATE, "masked", "", &[])
     };
     follower.named("live");
@@ -296,7 +282,7 @@ fn pins_scopes_and_redaction_hold() {
     let first = masked.next();
     assert_eq!(first.data["id"], "other");
     assert!(!first.data.to_string().contains("10.1.2.3"), "{first:?}");
-    let (_, else_where) = token(&server, &json!({"scopes": "query:endpoint:masked"}));
+    let else_where = server.token(&json!({"scopes": "query:endpoint:masked"}));
     let refused = follow_as(&server, &else_where, "logs.all", "", &[("project", "p1"), ("sql", FILTER)]);
     assert!(refused.head.contains(" 403 "), "{}", refused.head);
     let other = follow_as(&server, &pinned, "logs.all", "", &[("project", "p2"), ("sql", FILTER)]);
@@ -324,8 +310,8 @@ fn a_follower_comes_back_without_gap_or_double_over_flushes_and_merges() {
         send(&server, 10 + part * 1000..10 + (part + 1) * 1000);
         std::thread::sleep(Duration::from_millis(300));
     }
-    wait("a flush", || server.metric("tidegate_store_flushes_total") >= 2.0);
-    wait("a merge", || server.metric("tidegate_store_merges_total") >= 1.0);
+    until("a flush", || server.metric("tidegate_store_flushes_total") >= 2.0);
+    until("a merge", || server.metric("tidegate_store_merges_total") >= 1.0);
     let (came, second) = all_missed(&server, &last, 6006);
     assert_eq!(came, ids(4..6010));
     send(&server, 6010..6012);
@@ -342,8 +328,7 @@ fn a_follower_comes_back_without_gap_or_double_over_flushes_and_merges() {
 
 #[test]
 fn a_follower_comes_back_after_a_restart_and_learns_of_what_is_not_known() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let first = follow_as(&server, PRIVATE, "logs.all", "", &ALL);
     first.named("live");
@@ -376,30 +361,29 @@ fn a_stop_does_not_wait_for_followers() {
 #[test]
 fn a_stream_ends_with_its_token_its_endpoint_and_its_source_and_says_why() {
     let server = Server::start();
-    let (id, revoked) = token(&server, &json!({"scopes": "query"}));
+    let (id, revoked) = server.token_and_id(&json!({"scopes": "query"}));
     let query = format!("WITH t AS (SELECT id FROM `{EDGE}`) SELECT * FROM t");
     let mut endpoints = Vec::new();
     for name in ["gone", "changed"] {
         let endpoint = json!({"name": name, "query": query, "sandboxable": true});
-        let made = server.manage("POST", "/api/endpoints", &endpoint);
-        assert_eq!(made.status, 201, "{}", made.body);
+        server.save(&endpoint);
         endpoints.push(follow_as(&server, PRIVATE, name, "", &[]));
     }
     let of_token = follow_as(&server, &revoked, "logs.all", "", &[("project", "p1"), ("sql", FILTER)]);
     for follower in endpoints.iter().chain([&of_token]) {
         follower.named("live");
     }
-    assert_eq!(server.manage("DELETE", &format!("/api/access-tokens/{id}"), &Value::Null).status, 204);
-    assert_eq!(server.manage("DELETE", "/api/endpoints/gone", &Value::Null).status, 204);
+    server.manage("DELETE", &format!("/api/access-tokens/{id}"), &Value::Null).is(204);
+    server.manage("DELETE", "/api/endpoints/gone", &Value::Null).is(204);
     let change = json!({"query": format!("WITH t AS (SELECT id, timestamp FROM `{EDGE}`) SELECT * FROM t")});
-    assert_eq!(server.manage("PATCH", "/api/endpoints/changed", &change).status, 200);
+    server.manage("PATCH", "/api/endpoints/changed", &change).is(200);
     for (follower, reason) in
         [(&of_token, "token_revoked"), (&endpoints[0], "endpoint_deleted"), (&endpoints[1], "endpoint_changed")]
     {
         assert_eq!(follower.named("end").data["reason"], reason);
         follower.is_closed();
     }
-    wait("the end of all", || server.metric("tidegate_followers") == 0.0);
+    until("the end of all", || server.metric("tidegate_followers") == 0.0);
     // A row for which the query fails ends it with the reason.
     let fails = follow(
         &server,
@@ -416,10 +400,10 @@ fn who_does_not_read_is_told_what_was_missed_and_holds_no_more_than_the_bound() 
     let server = Server::start_set(&[("TIDEGATE_FOLLOW_MEMORY", "4 MiB"), ("TIDEGATE_SERVER_WRITE_TIMEOUT", "10 min")]);
     let query = format!("WITH t AS (SELECT id, event_message FROM `{EDGE}`) SELECT * FROM t");
     let endpoint = json!({"name": "all", "query": query, "sandboxable": true});
-    assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
+    server.save(&endpoint);
     let mut slow = TcpStream::connect(server.address()).unwrap();
     write!(slow, "GET /api/endpoints/query/all?follow_rows=0 HTTP/1.0\r\nhost: x\r\nx-api-key: {PRIVATE}\r\naccept: text/event-stream\r\n\r\n").unwrap();
-    wait("the follower", || server.metric("tidegate_followers") == 1.0);
+    until("the follower", || server.metric("tidegate_followers") == 1.0);
     let text = "x".repeat(4000);
     let total = 120 * 50;
     for part in 0..120 {
@@ -457,7 +441,7 @@ fn who_does_not_read_is_told_what_was_missed_and_holds_no_more_than_the_bound() 
 #[test]
 fn followers_are_bounded_for_a_token_and_in_all() {
     let server = Server::start_set(&[("TIDEGATE_FOLLOW_FOLLOWERS", "3"), ("TIDEGATE_FOLLOW_FOLLOWERS_OF_TOKEN", "2")]);
-    let (_, other) = token(&server, &json!({"scopes": "query"}));
+    let other = server.token(&json!({"scopes": "query"}));
     let all = [("project", "p1"), ("sql", FILTER)];
     let open: Vec<_> = (0..2).map(|_| follow(&server, &[("sql", FILTER)])).collect();
     open.iter().for_each(|follower| drop(follower.named("live")));
@@ -472,7 +456,7 @@ fn followers_are_bounded_for_a_token_and_in_all() {
     for follower in open {
         follower._stream.shutdown(std::net::Shutdown::Both).unwrap();
     }
-    wait("places", || server.metric("tidegate_followers") == 1.0);
+    until("places", || server.metric("tidegate_followers") == 1.0);
     follow(&server, &[("sql", FILTER)]).named("live");
 }
 
@@ -486,7 +470,7 @@ fn signs_of_life_come_and_carry_the_place() {
     let mut other = request("other", now(), "/n/1");
     other["project"] = json!("p2");
     server.send(EDGE, &json!([other]));
-    wait("a later place", || follower.events.recv_timeout(LONG).unwrap().id != live.id);
+    until("a later place", || follower.events.recv_timeout(LONG).unwrap().id != live.id);
 }
 
 /// What a follower got is what the query answers afterwards, whatever was flushed and merged in between.
@@ -538,8 +522,7 @@ fn what_came_is_what_the_query_answers() {
 
 #[test]
 fn tail_shows_rows_and_comes_back() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     send(&server, 0..3);
     let mut tail = Command::new(binary())
@@ -596,8 +579,8 @@ fn tail_shows_rows_and_comes_back() {
 /// `tidegate tail ... | head -1` is no error.
 #[test]
 fn tail_ends_silently_when_nobody_reads_its_rows() {
-    let own = folder();
-    let server = Server::start_in(&own.path().join("data"));
+    let data = Data::new();
+    let server = Server::start_in(&data);
     send(&server, 0..1);
     let mut tail = Command::new(binary())
         .args(["tail", "logs.all", "-p", "project=p1", "--sql", FILTER, "--format", "json", "-n", "1", "--url"])
@@ -628,7 +611,7 @@ fn an_endpoint_with_code_is_followed_by_a_query_of_the_callers() {
     private.named("live");
     send(&server, 0..2);
     assert_eq!(private.rows(2), ids(0..2));
-    let (_, other) = token(&server, &json!({"scopes": "query"}));
+    let other = server.token(&json!({"scopes": "query"}));
     let refused = follow_as(&server, &other, "edge.methods", "", &[("project", "p1"), ("sql", &all)]);
     assert!(refused.head.contains(" 403 "), "{}", refused.head);
     let nothing = follow_as(&server, PRIVATE, "edge.methods", "", &[("project", "p1")]);

@@ -3,14 +3,13 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, now, request, until};
 
-use crate::follow::{ALL, Follower, all_missed, follow_as, ids, token, wait};
+use crate::follow::{ALL, Follower, all_missed, follow_as, ids};
 
 /// Segments of a hundred rows, merged soon, and next to no memory for calls that are kept for followers.
 const SETTINGS: [(&str, &str); 4] = [
@@ -21,9 +20,7 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 
 fn start(data: &Path) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).envs(SETTINGS);
-    Server::spawn(command, data.with_extension("log"), true)
+    Server::start_set_in(data, &SETTINGS)
 }
 
 /// Sends events in one call that are so large that the feed soon has them no longer.
@@ -38,7 +35,7 @@ fn send(server: &Server, range: Range<usize>) {
 }
 
 fn all_in_segments(server: &Server, rows: usize) {
-    wait("a flush of all rows", || {
+    until("a flush of all rows", || {
         let source = server.manage("GET", &format!("/api/sources/{EDGE}"), &Value::Null);
         source.body["rows"] == json!(rows) && source.body["memory_rows"] == json!(0)
     });
@@ -54,10 +51,10 @@ fn leave_after(follower: &Follower, expected: &[String]) -> String {
 
 #[test]
 fn missed_rows_are_bounded_as_those_of_an_answer() {
-    let own = folder();
-    let server = start(&own.path().join("data"));
+    let data = Data::new();
+    let server = start(&data);
     send(&server, 0..12);
-    let (_, five) = token(&server, &json!({"scopes": "query", "limits": {"rows": "5"}}));
+    let five = server.token(&json!({"scopes": "query", "limits": {"rows": "5"}}));
     let mut last = "0-0".to_owned();
     for expected in [0..5, 5..10] {
         let follower = follow_as(&server, &five, "logs.all", &last, &ALL);
@@ -76,8 +73,7 @@ fn missed_rows_are_bounded_as_those_of_an_answer() {
 
 #[test]
 fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = start(&data);
     let first = follow_as(&server, PRIVATE, "logs.all", "", &ALL);
     let live = first.named("live").id;
@@ -88,7 +84,7 @@ fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
         send(&server, 10 + part * 25..10 + (part + 1) * 25);
     }
     all_in_segments(&server, 1_010);
-    wait("a merge", || server.metric("tidegate_store_merges_total") >= 1.0);
+    until("a merge", || server.metric("tidegate_store_merges_total") >= 1.0);
     let check = |server: &Server, until: usize| {
         for (id, from) in [(&last, 4), (&live, 0)] {
             let (came, again) = all_missed(server, id, until - from);
@@ -121,10 +117,9 @@ fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
 
 #[test]
 fn pins_hold_for_what_is_read_again_and_rows_are_taken_apart() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = start(&data);
-    let (_, pinned) = token(&server, &json!({"scopes": "query", "pinned": {"project": "p1"}}));
+    let pinned = server.token(&json!({"scopes": "query", "pinned": {"project": "p1"}}));
     let sql = "SELECT t.id, p.n FROM edge_logs AS t CROSS JOIN UNNEST(t.metadata) AS m CROSS JOIN UNNEST(m.parts) AS p";
     let query = [("sql", sql), ("follow_rows", "0")];
     let first = follow_as(&server, &pinned, "logs.all", "", &query);
@@ -167,8 +162,8 @@ fn pins_hold_for_what_is_read_again_and_rows_are_taken_apart() {
 
 #[test]
 fn nothing_is_missed_or_doubled_while_rows_come_in() {
-    let own = folder();
-    let server = start(&own.path().join("data"));
+    let data = Data::new();
+    let server = start(&data);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -210,8 +205,7 @@ fn nothing_is_missed_or_doubled_while_rows_come_in() {
 
 #[test]
 fn what_retention_dropped_is_told() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = start(&data);
     let first = follow_as(&server, PRIVATE, "logs.all", "", &ALL);
     first.named("live");
@@ -220,13 +214,12 @@ fn what_retention_dropped_is_told() {
     drop(first);
     send(&server, 10..200);
     all_in_segments(&server, 200);
-    let id = server.manage("GET", &format!("/api/sources/{EDGE}"), &Value::Null).body["id"].clone();
+    let id = server.read(&format!("/api/sources/{EDGE}"))["id"].clone();
     let path = format!("/api/sources/{}", id.as_str().unwrap());
-    let kept = server.manage("PATCH", &path, &json!({"retention_bytes": 1}));
-    assert_eq!(kept.status, 200, "{}", kept.body);
+    server.manage("PATCH", &path, &json!({"retention_bytes": 1})).is(200);
     server.stop("-TERM");
     let server = start(&data);
-    wait("retention", || server.metric("tidegate_store_segments") == 0.0);
+    until("retention", || server.metric("tidegate_store_segments") == 0.0);
     send(&server, 200..210);
     let again = follow_as(&server, PRIVATE, "logs.all", &last, &ALL);
     again.named("gap");

@@ -328,7 +328,7 @@ fn the_format_is_asked_for_by_name_or_by_media_type() {
     assert_eq!(kind(posted), "text/csv");
     // An endpoint's own parameter of that name is the endpoint's.
     let own = json!({"name": "own", "query": "select @format as f"});
-    assert_eq!(server.manage("POST", "/api/endpoints", &own).status, 201);
+    server.save(&own);
     let raw =
         server.fetch("GET", &path("own", &[("format", "xml")]), &[("x-api-key", PRIVATE), ("accept", "text/csv")], b"");
     assert_eq!(good(raw).text(), "f\r\nxml\r\n");
@@ -368,8 +368,7 @@ fn long_answers_are_compressed_as_the_caller_likes() {
         assert_eq!(encoding(accepted, query), None, "{accepted}");
     }
     assert_eq!(encoding("gzip", "select 1 as a"), None);
-    let missing = server.fetch("GET", "/nothing", &[("accept-encoding", "identity;q=0")], b"");
-    assert_eq!(missing.status, 404);
+    server.fetch("GET", "/nothing", &[("accept-encoding", "identity;q=0")], b"").is(404);
 }
 
 /// A request by hand, so that what has arrived so far can be seen.
@@ -405,7 +404,7 @@ fn lines_arrive_while_the_rest_is_computed() {
         assert!(answer.read_line(&mut read).unwrap() > 0, "{read}");
     }
     assert!(read.starts_with("HTTP/1.1 200") && !read.to_lowercase().contains("content-encoding"), "{read}");
-    assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
+    server.call("GET", "/ready", &[], b"").is(200);
     // Then the time is over: a last line says it, and the body does not end as a whole one does.
     let mut rest = String::new();
     let _ = answer.read_to_string(&mut rest);

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, folder, query_string, request};
+use tidegate_tests::{Answer, Data, EDGE, PRIVATE, Server, folder, query_string, request, until};
 
 use super::compile::{length, section};
 use super::components::{guest, pack, put};
@@ -25,8 +25,7 @@ fn server(settings: &[(&str, &str)]) -> Server {
     let folder = folder();
     let packed = folder.path().join("hostile.wasm");
     pack("hostile", &guest("hostile.wasm"), &packed);
-    let answer = put(&server, "hostile", &std::fs::read(&packed).unwrap());
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    put(&server, "hostile", &std::fs::read(&packed).unwrap()).is(201);
     server
 }
 
@@ -34,11 +33,6 @@ fn server(settings: &[(&str, &str)]) -> Server {
 fn attack(server: &Server, name: &str, token: &str) -> Answer {
     let path = format!("/api/endpoints/query/hostile?{}", query_string(&[("attack", name)]));
     server.call("GET", &path, &[("x-api-key", token), ("x-request-id", &format!("of-{name}"))], b"")
-}
-
-/// A token with these fields.
-fn token_of(server: &Server, fields: &Value) -> String {
-    server.manage("POST", "/api/access-tokens", fields).body["token"].as_str().unwrap().to_owned()
 }
 
 /// The class and the reason in the line of a request, and whether the guest named the attack.
@@ -155,7 +149,7 @@ fn nothing_of_one_tenant_is_in_the_memory_of_another() {
         .iter()
         .map(|tenant| {
             let token = json!({"description": tenant, "scopes": "query", "pinned": {"project": tenant}});
-            token_of(&server, &token)
+            server.token(&token)
         })
         .collect();
     // In turn, and several at once: each instance leaves its mark in 2 MiB.
@@ -183,11 +177,7 @@ fn a_caller_who_leaves_a_spinning_guest_frees_it() {
     let head =
         format!("GET /api/endpoints/query/hostile?attack=spin HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    let began = Instant::now();
-    while !server.log().contains("attack spin") {
-        assert!(began.elapsed() < Duration::from_secs(20), "the guest was not entered");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    server.until_logged("attack spin");
     assert_eq!(metric(&server, "tidegate_components_running"), 1.0);
     drop(stream);
     comes_to_rest(&server, "the caller left");
@@ -203,14 +193,10 @@ fn spinning_guests_in_all_places_make_others_come_again() {
         ("TIDEGATE_ADMISSION_WAIT", "100 ms"),
     ]);
     // One token takes one of the two places at most, so it takes two to fill them.
-    let other = token_of(&server, &json!({"scopes": "query"}));
+    let other = server.token(&json!({"scopes": "query"}));
     std::thread::scope(|scope| {
         let spins = [PRIVATE, other.as_str()].map(|token| scope.spawn(|| attack(&server, "spin", token)));
-        let began = Instant::now();
-        while metric(&server, "tidegate_components_running") < 2.0 {
-            assert!(began.elapsed() < Duration::from_secs(20), "the guests were not entered");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("the guests are entered", || metric(&server, "tidegate_components_running") >= 2.0);
         let refused = attack(&server, "none", PRIVATE);
         refused.refused(503, "overloaded", &["try again"]);
         assert!(refused.header("retry-after").is_some());
@@ -273,12 +259,11 @@ fn compiled_code_that_was_touched_is_not_run() {
 
 #[test]
 fn uploads_that_are_no_components_are_refused_by_what_they_are() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let file = compiled(&data).into_iter().next().unwrap();
     let artefact = std::fs::read(file).unwrap();
-    let packed = own.path().join("hostile.wasm");
+    let packed = data.beside("hostile.wasm");
     pack("hostile", &guest("hostile.wasm"), &packed);
     let component = std::fs::read(&packed).unwrap();
     let wat = |text: &str| wat::parse_str(text).unwrap();

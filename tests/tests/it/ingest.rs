@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PUBLIC, Server};
+use tidegate_tests::{Data, EDGE, PUBLIC, Server};
 
 const TIME: i64 = 1_763_633_702_000_000;
 
@@ -49,11 +49,11 @@ fn every_shape_of_body_is_taken() {
     server.send(source, &json!({"batch": [event("batch")]}));
     server.send(source, &json!([]));
     let lines = format!("{}\n{}\n", event("line-1"), event("line-2"));
-    assert_eq!(server.send_raw(source, &[("content-type", "application/x-ndjson")], lines.as_bytes()).status, 200);
+    server.send_raw(source, &[("content-type", "application/x-ndjson")], lines.as_bytes()).is(200);
     let packed = gzip(event("gzip").to_string().as_bytes());
-    assert_eq!(server.send_raw(source, &[("content-encoding", "gzip")], &packed).status, 200);
+    server.send_raw(source, &[("content-encoding", "gzip")], &packed).is(200);
     let headers = [("x-api-key", PUBLIC), ("content-type", "application/json")];
-    assert_eq!(server.send_raw(source, &[("content-encoding", "zstd")], &zstd(&event("zstd").to_string())).status, 200);
+    server.send_raw(source, &[("content-encoding", "zstd")], &zstd(&event("zstd").to_string())).is(200);
     for path in ["/logs", "/api/events"] {
         let answer =
             server.call("POST", &format!("{path}?source_name={source}"), &headers, event(path).to_string().as_bytes());
@@ -61,7 +61,7 @@ fn every_shape_of_body_is_taken() {
     }
     // As some programs begin a text.
     let marked = format!("\u{feff}{}", json!([event("marked")]));
-    assert_eq!(server.send_raw(source, &[], marked.as_bytes()).status, 200);
+    server.send_raw(source, &[], marked.as_bytes()).is(200);
     let by_line = [("content-type", "application/x-ndjson")];
     let half = format!("{}\n{{\"id\": \n{}\n", event("line-3"), event("line-4"));
     let answer = server.send_raw(source, &by_line, half.as_bytes());
@@ -71,7 +71,7 @@ fn every_shape_of_body_is_taken() {
         "{why}"
     );
     let by_header = [headers[0], headers[1], ("x-source-name", source)];
-    assert_eq!(server.call("POST", "/api/logs", &by_header, event("header").to_string().as_bytes()).status, 200);
+    server.call("POST", "/api/logs", &by_header, event("header").to_string().as_bytes()).is(200);
     assert_eq!(
         ids(&server),
         [
@@ -102,7 +102,7 @@ fn forms_of_the_usual_shippers_are_taken() {
     let lines = format!("{}\n{}", vector("vector-2"), vector("vector-3"));
     server.send(source, &json!([vector("vector-1")]));
     let by_line = [("content-type", "application/x-ndjson"), ("content-encoding", "gzip")];
-    assert_eq!(server.send_raw(source, &by_line, &gzip(lines.as_bytes())).status, 200);
+    server.send_raw(source, &by_line, &gzip(lines.as_bytes())).is(200);
     // Fluent Bit: an array, lines, or objects behind each other; the time in `date`.
     let bit = |id: &str, date: Value| json!({"id": id, "project": "p1", "log": "m", "date": date});
     server.send(source, &json!([bit("bit-1", json!(1_763_633_702.0))]));
@@ -117,7 +117,7 @@ fn forms_of_the_usual_shippers_are_taken() {
         bit("bit-4", json!("2025-11-20 10:15:02.000000")),
         bit("bit-5", json!(1_763_633_702_000_i64))
     );
-    assert_eq!(server.send_raw(source, &[("content-type", "application/json")], lines.as_bytes()).status, 200);
+    server.send_raw(source, &[("content-type", "application/json")], lines.as_bytes()).is(200);
     let answer = server.sql("select id, timestamp, event_message from postgres_logs order by id");
     assert_eq!(answer.ids(), ["bit-1", "bit-2", "bit-3", "bit-4", "bit-5", "vector-1", "vector-2", "vector-3"]);
     assert!(answer.column("timestamp").iter().all(|time| *time == json!(TIME)), "{:?}", answer.rows());
@@ -131,8 +131,7 @@ fn a_bad_event_of_a_batch_is_refused_alone() {
     let long = json!({"id": "long", "project": "p1", "event_message": "x".repeat(1 << 20)});
     let deep = format!("{{\"id\": \"deep\", \"a\": {}1{}}}", "[".repeat(120), "]".repeat(120));
     let body = format!("[{}, 5, {long}, {deep}, {{\"n\": 1e999}}, {}]", event("a"), event("b"));
-    let answer = server.send_raw(source, &[], body.as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = server.send_raw(source, &[], body.as_bytes()).is(200);
     assert_eq!((&answer.body["accepted"], &answer.body["rejected"]), (&json!(2), &json!(4)), "{}", answer.body);
     for (error, (index, word)) in answer.body["errors"].as_array().unwrap().iter().zip([
         (1, "object"),
@@ -156,8 +155,7 @@ fn a_bad_event_of_a_batch_is_refused_alone() {
 
 #[test]
 fn the_deepest_event_survives_a_restart() {
-    let folder = tidegate_tests::folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let deep = format!("{{\"project\": \"p1\", \"id\": \"deep\", \"a\": {}1{}}}", "[".repeat(99), "]".repeat(99));
     let in_id = format!("{{\"project\": \"p1\", \"id\": {}1{}}}", "[".repeat(99), "]".repeat(99));
@@ -426,11 +424,7 @@ fn events_become_a_segment_at_the_thresholds_that_are_set() {
         (0..count).map(|id| json!({"id": id.to_string(), "project": "p1", "event_message": text})).collect()
     };
     let wait = |server: &Server| {
-        let began = std::time::Instant::now();
-        while server.metric("tidegate_store_segments") < 1.0 {
-            assert!(began.elapsed() < std::time::Duration::from_secs(60), "no segment is written");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        server.until_segments(1);
     };
     let server = Server::start_set(&never);
     server.send("postgres.logs", &events(9, "x"));

@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use prost::Message;
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, Raw, Server, binary, query_string};
+use tidegate_tests::{Answer, Raw, Server, binary, query_string, until};
 
 use crate::doors::{firehose, gzip};
 use crate::{otlp, otlp_grpc, syslog};
@@ -108,18 +108,14 @@ fn doors() -> Vec<Door> {
 }
 
 fn token(server: &Server, scopes: &str, pinned: &Value) -> String {
-    let answer = server.manage("POST", "/api/access-tokens", &json!({"scopes": scopes, "pinned": pinned}));
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    answer.body["token"].as_str().unwrap().to_owned()
+    server.token(&json!({"scopes": scopes, "pinned": pinned}))
 }
 
 fn source(server: &Server, name: &str, tenant: &Value) {
-    let answer = server.manage("POST", "/api/sources", &json!({"name": name, "tenant": tenant}));
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    server.manage("POST", "/api/sources", &json!({"name": name, "tenant": tenant})).is(201);
     let endpoint =
         json!({"name": format!("rows.{name}"), "query": format!("SELECT * FROM `{name}` ORDER BY event_message")});
-    let answer = server.manage("POST", "/api/endpoints", &endpoint);
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    server.save(&endpoint);
 }
 
 fn read(server: &Server, token: &str, source: &str) -> Vec<Value> {
@@ -218,7 +214,7 @@ fn at_every_door_a_source_that_cannot_hold_the_logs_of_a_tenant_is_refused() {
     }
     // What a source does not say today it may say tomorrow.
     let tenant = json!({"tenant": {"project": "p"}});
-    assert_eq!(server.manage("PATCH", "/api/sources/undeclared", &tenant).status, 200);
+    server.manage("PATCH", "/api/sources/undeclared", &tenant).is(200);
     assert_eq!(logs(&server, &sender, "undeclared", &json!({"a": 1})).status, 200);
 }
 
@@ -259,7 +255,7 @@ fn a_refused_event_costs_only_itself_and_is_told_by_its_number() {
     let path = "/api/logs?source_name=a";
     let headers = [("x-api-key", &*sender), ("content-type", JSON), ("idempotency-key", "k1")];
     for _ in 0..2 {
-        assert_eq!(server.call("POST", path, &headers, b"{\"id\":\"6\",\"event_message\":\"6\"}").status, 200);
+        server.call("POST", path, &headers, b"{\"id\":\"6\",\"event_message\":\"6\"}").is(200);
     }
     server.call("POST", path, &headers, b"{\"id\":\"7\"}").refused(422, "key_reused", &[]);
     assert_eq!(read(&server, &own, "a"), ["0", "1", "2", "6"]);
@@ -401,7 +397,7 @@ fn syslog_with_a_token_of_a_tenant_is_held_to_it() {
     let sent: String = sent.into_iter().map(|(source, app, text)| message(source, app, text)).collect();
     let _stream = syslog::send(&server, sent.as_bytes());
     let [own, other] = ["abc", "xyz"].map(|tenant| token(&server, "query", &json!({"project": tenant})));
-    syslog::until("the messages are not stored", || read(&server, &own, "own").len() >= 2);
+    until("the messages are stored", || read(&server, &own, "own").len() >= 2);
     assert_eq!(read(&server, &own, "own"), ["set", "the same"]);
     assert!(read(&server, &other, "own").is_empty());
     for (reason, count) in [("invalid", 1.0), ("not_for_tenant", 1.0)] {

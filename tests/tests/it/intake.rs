@@ -3,10 +3,9 @@
 
 use std::io::Write;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{PRIVATE, PUBLIC, Server, now};
+use tidegate_tests::{Data, PRIVATE, PUBLIC, Server, now, until};
 
 const SOURCE: &str = "postgres.logs";
 
@@ -114,8 +113,7 @@ fn a_token_in_the_query_string_is_told_which_setting_takes_it() {
 
 #[test]
 fn a_request_that_is_sent_again_is_stored_once_through_a_restart() {
-    let folder = tidegate_tests::folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let event = |id: &str| json!({"id": id, "project": "p1"});
     let count = |server: &Server| server.sql("select count(*) as n from postgres_logs").column("n")[0].clone();
     let server = Server::start_in(&data);
@@ -140,7 +138,7 @@ fn a_request_that_is_sent_again_is_stored_once_through_a_restart() {
     // The key of another token is another key.
     let private = [("x-api-key", PRIVATE), ("content-type", "application/json"), ("idempotency-key", "one")];
     let path = format!("/api/logs?source_name={SOURCE}");
-    assert_eq!(server.call("POST", &path, &private, event("d").to_string().as_bytes()).status, 200);
+    server.call("POST", &path, &private, event("d").to_string().as_bytes()).is(200);
     assert_eq!(count(&server), json!(5));
     send(&server, "no key", &body).refused(400, "invalid_parameter", &["1 to 255"]);
     // The other door has it too.
@@ -154,7 +152,7 @@ fn a_request_that_is_sent_again_is_stored_once_through_a_restart() {
         ("idempotency-key", "three"),
     ];
     for _ in 0..2 {
-        assert_eq!(server.call("POST", "/v1/logs", &headers, record.to_string().as_bytes()).status, 200);
+        server.call("POST", "/v1/logs", &headers, record.to_string().as_bytes()).is(200);
     }
     assert_eq!(count(&server), json!(6));
 }
@@ -167,13 +165,12 @@ fn limit_files(server: &Server, bytes: &str) -> bool {
 
 #[test]
 fn failed_writes_are_told_and_writing_goes_on_when_the_disk_does() {
-    let folder = tidegate_tests::folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let mut command = Command::new("sh");
     // Such a write would end the process, unless it asks for an error instead.
     command.args(["-c", "trap '' XFSZ; exec \"$0\" serve --listen 127.0.0.1:0 --data-dir \"$1\""]);
     command.arg(tidegate_tests::binary()).arg(&data);
-    let server = Server::spawn(command, folder.path().join("log"), true);
+    let server = Server::spawn(command, data.beside("log"), true);
     if !limit_files(&server, "25165824") {
         eprintln!("SKIPPED: there is no prlimit, so that failing writes are not tested");
         return;
@@ -197,11 +194,7 @@ fn failed_writes_are_told_and_writing_goes_on_when_the_disk_does() {
     assert_eq!(problems[0]["what"], "store", "{problems}");
     assert_eq!(metric(&server, "tidegate_store_read_only"), 1);
     assert!(limit_files(&server, "unlimited"));
-    let began = Instant::now();
-    while ready().status != 200 {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", ready().body);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the server is ready", || ready().status == 200);
     server.send(SOURCE, &event(1_000));
     stored += 1;
     assert_eq!(metric(&server, "tidegate_store_read_only"), 0);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder};
+use tidegate_tests::{EDGE, Server, binary, folder};
 
 /// What a command wrote, and whether it succeeded.
 pub(super) struct Told {
@@ -43,7 +43,7 @@ pub(super) fn tidegate(arguments: &[&str]) -> Told {
     told(Command::new(binary()).args(arguments))
 }
 
-fn told(command: &mut Command) -> Told {
+pub(super) fn told(command: &mut Command) -> Told {
     let out = command.env_remove("TIDEGATE_GUESTS").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Told { out: text(out.stdout), err: text(out.stderr), ok: out.status.success() }
@@ -331,9 +331,7 @@ fn remarks_are_the_same_wherever_an_author_looks() {
     let push = |more: &[&str]| {
         let path = endpoint.file("");
         let arguments = [&["push", path.to_str().unwrap()], more].concat();
-        let mut command = Command::new(binary());
-        command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-        told(command.args(arguments))
+        told(&mut server.client(&arguments))
     };
     let remarks = ["@projct is used and not declared", "the parameter project is declared, and no statement uses it"];
     endpoint.tidegate("check", &[]).succeeded().has(&remarks);
@@ -343,7 +341,7 @@ fn remarks_are_the_same_wherever_an_author_looks() {
     }
     push(&["--strict"]).failed().has(&remarks).has(&["nothing is saved"]);
     push(&["--strict", "--dry-run"]).failed().has(&remarks);
-    assert_eq!(server.manage("GET", "/api/endpoints/tried", &Value::Null).status, 404);
+    server.manage("GET", "/api/endpoints/tried", &Value::Null).is(404);
     push(&["--dry-run"]).succeeded().has(&remarks);
     push(&[]).succeeded().has(&remarks).has(&["version 1"]);
     endpoint.write("query.sql", COUNT);

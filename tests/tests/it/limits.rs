@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, now, query_string, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, binary, now, query_string, request};
 
 /// Computes for ever and holds nothing: twenty logs, joined with themselves.
 const ENDLESS: &str = "select count(*) as c from t a cross join t b cross join t c cross join t d cross join t e \
@@ -20,19 +20,11 @@ fn server(settings: &[(&str, &str)]) -> Server {
 fn save(server: &Server, name: &str, limits: &Value) {
     let query = format!("WITH t AS (SELECT id, event_message FROM `{EDGE}`) SELECT id, event_message FROM t");
     let saved = json!({"name": name, "query": query, "sandboxable": true, "limits": limits});
-    let answer = server.manage("POST", "/api/endpoints", &saved);
-    assert_eq!(answer.status, 201, "{}", answer.body);
+    server.save(&saved);
 }
 
 fn token(server: &Server, limits: &Value) -> String {
-    let answer = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query", "limits": limits}));
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    answer.body["token"].as_str().unwrap().to_owned()
-}
-
-fn ask(server: &Server, token: &str, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
-    let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
-    server.call("GET", &path, &[("x-api-key", token)], b"")
+    server.token(&json!({"scopes": "query", "limits": limits}))
 }
 
 #[test]
@@ -52,9 +44,9 @@ fn the_smallest_of_server_endpoint_and_token_holds() {
         (&five, "three", 3),
         (&five, "more", 5),
     ] {
-        let answer = ask(&server, token, endpoint, &[]);
+        let answer = server.query_as(token, endpoint, &[]);
         assert_eq!((answer.rows().len(), answer.header("x-result-truncated")), (rows, Some("true")), "{endpoint}");
-        let adhoc = ask(&server, token, endpoint, &[("sql", "select 1 as n from unnest(generate_array(1, 20))")]);
+        let adhoc = server.query_as(token, endpoint, &[("sql", "select 1 as n from unnest(generate_array(1, 20))")]);
         assert_eq!(adhoc.rows().len(), rows, "{endpoint}");
     }
 }
@@ -73,16 +65,16 @@ fn time_memory_and_size_are_limited_for_one_token_and_free_for_the_next() {
         (json!({"statement_memory": "1 MiB"}), sorted, 422, "limit_exceeded", "memory"),
     ] {
         let held = token(&server, &limits);
-        ask(&server, &held, "plain", &[("sql", sql)]).refused(status, code, &[words]);
-        assert_eq!(ask(&server, &held, "plain", &[]).rows().len(), 20, "{limits}");
+        server.query_as(&held, "plain", &[("sql", sql)]).refused(status, code, &[words]);
+        assert_eq!(server.query_as(&held, "plain", &[]).rows().len(), 20, "{limits}");
         if sql != ENDLESS {
-            assert_eq!(ask(&server, &all, "plain", &[("sql", sql)]).status, 200, "{limits}");
+            assert_eq!(server.query_as(&all, "plain", &[("sql", sql)]).status, 200, "{limits}");
         }
     }
     // The same, where the rows are sent as they come.
     let held = token(&server, &json!({"request_time": "300 ms"}));
     let parameters = [("sql", ENDLESS), ("format", "ndjson")];
-    ask(&server, &held, "plain", &parameters).refused(504, "timeout", &["300 ms"]);
+    server.query_as(&held, "plain", &parameters).refused(504, "timeout", &["300 ms"]);
 }
 
 #[test]
@@ -90,7 +82,7 @@ fn lists_that_are_copied_into_many_rows_end_nothing_but_their_statement() {
     let server = server(&[]);
     save(&server, "plain", &json!({}));
     let held = token(&server, &json!({"request_time": "3 s", "statement_memory": "64 MiB"}));
-    let run = |sql: &str| ask(&server, &held, "plain", &[("sql", sql)]);
+    let run = |sql: &str| server.query_as(&held, "plain", &[("sql", sql)]);
     let only_length = "select (select count(*) from unnest(a) x where x = array_length(a)) as v \
                        from (select generate_array(1, 50000) as a)";
     assert_eq!(run(only_length).rows()[0]["v"], 1);
@@ -119,7 +111,7 @@ fn lists_that_are_copied_into_many_rows_end_nothing_but_their_statement() {
         assert!([200, 422, 504].contains(&status), "{status}: {sql}");
         assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}: {sql}", began.elapsed());
     }
-    assert_eq!(ask(&server, &held, "plain", &[]).rows().len(), 20);
+    assert_eq!(server.query_as(&held, "plain", &[]).rows().len(), 20);
 }
 
 #[test]
@@ -127,11 +119,11 @@ fn a_kept_answer_is_given_to_those_with_the_same_limits_only() {
     let server = server(&[]);
     save(&server, "kept", &json!({}));
     let kept = json!({"cache_duration_seconds": 600});
-    assert_eq!(server.manage("PATCH", "/api/endpoints/kept", &kept).status, 200);
+    server.manage("PATCH", "/api/endpoints/kept", &kept).is(200);
     let (all, two, also_two) =
         (token(&server, &json!({})), token(&server, &json!({"rows": 2})), token(&server, &json!({"rows": 2})));
     for (token, rows, hit) in [(&all, 20, false), (&two, 2, false), (&also_two, 2, true), (&all, 20, true)] {
-        let answer = ask(&server, token, "kept", &[]);
+        let answer = server.query_as(token, "kept", &[]);
         let status = answer.header("cache-status").unwrap();
         assert_eq!((answer.rows().len(), status.contains("hit")), (rows, hit), "{status}");
     }
@@ -141,7 +133,7 @@ fn a_kept_answer_is_given_to_those_with_the_same_limits_only() {
 fn limits_are_shown_changed_and_checked() {
     let server = server(&[]);
     save(&server, "mine", &json!({"rows": 3, "component_memory": "16 MiB"}));
-    let shown = |path: &str| server.manage("GET", path, &Value::Null).body["limits"].clone();
+    let shown = |path: &str| server.read(path)["limits"].clone();
     assert_eq!(shown("/api/endpoints/mine"), json!({"rows": "3", "component_memory": "16 MiB"}));
     let change = |body: Value| server.manage("PATCH", "/api/endpoints/mine", &body);
     // What is left out stays, what is sent replaces, null takes all away.
@@ -164,13 +156,12 @@ fn limits_are_shown_changed_and_checked() {
     assert_eq!(shown(&format!("/api/access-tokens/{}", id.as_str().unwrap())), json!({"rows": "7"}));
     let ingest = json!({"scopes": "ingest", "limits": {"rows": 7}});
     server.manage("POST", "/api/access-tokens", &ingest).refused(422, "refused", &["may not query"]);
-    assert_eq!(ask(&server, &token(&server, &json!({})), "mine", &[]).rows().len(), 20);
+    assert_eq!(server.query_as(&token(&server, &json!({})), "mine", &[]).rows().len(), 20);
 }
 
 #[test]
 fn the_command_line_makes_tokens_with_limits() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     server.send(EDGE, &json!([request("1", now(), "/x"), request("2", now(), "/x")]));
     save(&server, "mine", &json!({}));
@@ -185,7 +176,7 @@ fn the_command_line_makes_tokens_with_limits() {
     let made = create(&["rows=1", "request_time=5s"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let token = String::from_utf8(made.stdout).unwrap();
-    assert_eq!(ask(&server, token.trim(), "mine", &[]).rows().len(), 1);
+    assert_eq!(server.query_as(token.trim(), "mine", &[]).rows().len(), 1);
     let list = Command::new(binary()).args(["token", "list", "--data-dir"]).arg(&data).output().unwrap();
     let list = String::from_utf8(list.stdout).unwrap();
     assert!(list.contains(r#"limits {"request_time":"5 s","rows":"1"}"#), "{list}");
@@ -213,14 +204,14 @@ fn a_token_that_takes_its_half_of_the_places_leaves_the_other_half() {
     let (greedy, other) = (token(&server, &json!({})), token(&server, &json!({})));
     let running = || server.call("GET", "/ready", &[], b"").body["running"].as_u64().unwrap();
     std::thread::scope(|scope| {
-        let ask_slowly = || ask(&server, &greedy, "plain", &[("sql", ENDLESS)]);
+        let ask_slowly = || server.query_as(&greedy, "plain", &[("sql", ENDLESS)]);
         let slow: Vec<_> = (0..8).map(|_| scope.spawn(ask_slowly)).collect();
         while running() < 2 {
             assert!(!slow.iter().all(|thread| thread.is_finished()), "none of them ran");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         for _ in 0..5 {
-            assert_eq!(ask(&server, &other, "plain", &[]).rows().len(), 20);
+            assert_eq!(server.query_as(&other, "plain", &[]).rows().len(), 20);
             assert!(running() <= 2, "only its half runs");
         }
         let mut statuses: Vec<u16> = slow.into_iter().map(|thread| thread.join().unwrap().status).collect();
@@ -233,7 +224,7 @@ fn a_token_that_takes_its_half_of_the_places_leaves_the_other_half() {
         assert!(started.elapsed() < std::time::Duration::from_secs(20), "the work goes on");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    assert_eq!(ask(&server, &greedy, "plain", &[]).rows().len(), 20, "its places are free again");
+    assert_eq!(server.query_as(&greedy, "plain", &[]).rows().len(), 20, "its places are free again");
 }
 
 /// Names that nobody asked for cost their sender a refusal and the server next to nothing: they are refused before

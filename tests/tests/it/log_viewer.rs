@@ -2,7 +2,7 @@
 //! have their rows from the pack `log-viewer`, and a tenant's token no others than its own.
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, Server, folder, iso, now, query_string};
+use tidegate_tests::{Data, EDGE, PRIVATE, Server, folder, iso, now, query_string};
 
 use super::pack::{PACK, sql, start_with};
 
@@ -97,8 +97,8 @@ fn send_all(server: &Server, project: &str, time: i64) {
 /// The pages of a log viewer: what each table is asked for its list, its histogram, its badge and one row.
 #[test]
 fn every_page_of_a_log_viewer_has_its_rows() {
-    let own = folder();
-    let server = start_with(&own.path().join("data"), &["log-viewer"]);
+    let data = Data::new();
+    let server = start_with(&data, &["log-viewer"]);
     let time = now();
     send_all(&server, "default", time);
     send_all(&server, "other", time);
@@ -161,8 +161,8 @@ fn every_page_of_a_log_viewer_has_its_rows() {
 /// Reports add a condition on the identifier behind unnested records, where the bare name must be the table's column.
 #[test]
 fn reports_that_filter_by_identifier_have_rows() {
-    let own = folder();
-    let server = start_with(&own.path().join("data"), &["log-viewer"]);
+    let data = Data::new();
+    let server = start_with(&data, &["log-viewer"]);
     let time = now();
     send_all(&server, "default", time);
     let mut replica = self_hosted("default", time)[0].1[0].clone();
@@ -214,8 +214,8 @@ fn reports_that_filter_by_identifier_have_rows() {
 
 #[test]
 fn the_charts_of_a_log_viewer_have_their_columns() {
-    let own = folder();
-    let server = start_with(&own.path().join("data"), &["log-viewer"]);
+    let data = Data::new();
+    let server = start_with(&data, &["log-viewer"]);
     let time = now();
     send_all(&server, "default", time);
     for interval in ["1hr", "1day", "7day", "minutely", "hourly", "daily"] {

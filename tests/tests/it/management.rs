@@ -79,7 +79,7 @@ fn every_change_is_a_version_that_can_come_back() {
     restore("4").refused(422, "refused", &["current"]);
     restore("9").refused(404, "not_found", &["newest is 4"]);
     restore("x").refused(404, "not_found", &["no version x"]);
-    assert_eq!(server.manage("DELETE", &path, &Value::Null).status, 204);
+    server.manage("DELETE", &path, &Value::Null).is(204);
     server.manage("GET", &path, &Value::Null).refused(404, "not_found", &[]);
 }
 
@@ -93,19 +93,15 @@ fn a_saved_query_reads_another_endpoint() {
                   SELECT id, m.request[0].path AS path FROM own, UNNEST(metadata) AS m"),
         "parameters": [{"name": "project", "required": true}],
     });
-    let inner = post(inner);
-    assert_eq!(inner.status, 201, "{}", inner.body);
-    let outer = post(
-        json!({"name": "rest", "query": "SELECT id FROM paths WHERE path = '/rest'", "cache_duration_seconds": 600}),
-    );
-    assert_eq!(outer.status, 201, "{}", outer.body);
+    let inner = post(inner).is(201);
+    post(json!({"name": "rest", "query": "SELECT id FROM paths WHERE path = '/rest'", "cache_duration_seconds": 600}))
+        .is(201);
     assert_eq!(server.query("rest", &[("project", "p1")]).ids(), ["a"]);
     server.query("rest", &[]).refused(400, "invalid_parameter", &["'project' is required"]);
     // A change of what is read takes effect on the next request, cache or not; a new name breaks nothing.
     let path = format!("/api/endpoints/{}", inner.body["id"].as_str().unwrap());
     let changed = json!({"name": "renamed", "query": inner.body["query"].as_str().unwrap().replace("id,", "concat(id, '!') AS id,")});
-    let changed = server.manage("PATCH", &path, &changed);
-    assert_eq!(changed.status, 200, "{}", changed.body);
+    server.manage("PATCH", &path, &changed).is(200);
     assert_eq!(server.query("rest", &[("project", "p1")]).ids(), ["a!"]);
     let circle = server.manage("PATCH", &path, &json!({"query": "SELECT id, '' AS path FROM rest"}));
     circle.refused(422, "refused", &["reads itself"]);
@@ -120,8 +116,7 @@ fn a_parameter_is_sent_as_it_is_declared() {
     other["project"] = json!("p2");
     server.send(EDGE, &json!([request("a", now(), "/rest"), other]));
     let post = |body: Value| {
-        let answer = server.manage("POST", "/api/endpoints", &body);
-        assert_eq!(answer.status, 201, "{}", answer.body);
+        server.save(&body);
     };
     post(json!({
         "name": "narrow", "sandboxable": true,
@@ -152,8 +147,7 @@ fn a_parameter_is_sent_as_it_is_declared() {
 fn a_renamed_source_breaks_no_endpoint() {
     let server = Server::start();
     let post = |path: &str, body: Value| server.manage("POST", path, &body);
-    let source = post("/api/sources", json!({"name": "shop"}));
-    assert_eq!(source.status, 201, "{}", source.body);
+    let source = post("/api/sources", json!({"name": "shop"})).is(201);
     let id = source.body["id"].as_str().unwrap().to_owned();
     server.send("shop", &json!([{"id": "1"}]));
     assert_eq!(post("/api/endpoints", json!({"name": "sales", "query": "SELECT id FROM shop"})).status, 201);
@@ -164,12 +158,10 @@ fn a_renamed_source_breaks_no_endpoint() {
     // Another source that takes the old name is not read instead, and settings can still be changed.
     assert_eq!(post("/api/sources", json!({"name": "shop"})).status, 201);
     server.send("shop", &json!([{"id": "3"}]));
-    let limited = server.manage("PATCH", "/api/endpoints/sales", &json!({"max_limit": 500}));
-    assert_eq!(limited.status, 200, "{}", limited.body);
+    server.manage("PATCH", "/api/endpoints/sales", &json!({"max_limit": 500})).is(200);
     assert_eq!(tidegate_tests::set(server.query("sales", &[]).ids()).len(), 2);
     // A new query means what the names mean now.
-    let again = server.manage("PATCH", "/api/endpoints/sales", &json!({"query": "SELECT id FROM  shop"}));
-    assert_eq!(again.status, 200, "{}", again.body);
+    server.manage("PATCH", "/api/endpoints/sales", &json!({"query": "SELECT id FROM  shop"})).is(200);
     assert_eq!(server.query("sales", &[]).ids(), ["3"]);
 }
 
@@ -221,8 +213,8 @@ fn sources_are_made_kept_and_deleted() {
         201
     );
     server.manage("DELETE", path, &Value::Null).refused(422, "refused", &["is read by s"]);
-    assert_eq!(server.manage("DELETE", "/api/endpoints/s", &Value::Null).status, 204);
-    assert_eq!(server.manage("DELETE", path, &Value::Null).status, 204);
+    server.manage("DELETE", "/api/endpoints/s", &Value::Null).is(204);
+    server.manage("DELETE", path, &Value::Null).is(204);
     server.manage("GET", path, &Value::Null).refused(404, "not_found", &["shop"]);
 }
 
@@ -278,7 +270,7 @@ fn who_deletes_is_not_overruled_by_who_was_changing() {
             })
             .collect();
         std::thread::sleep(std::time::Duration::from_millis(300));
-        assert_eq!(server.manage("DELETE", &path, &Value::Null).status, 204);
+        server.manage("DELETE", &path, &Value::Null).is(204);
         writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
     });
     assert!(statuses.iter().all(|status| [200, 404, 409].contains(status)), "{statuses:?}");
@@ -315,8 +307,7 @@ fn names_that_requests_have_for_something_else_are_refused() {
 fn a_column_that_no_log_has_had_is_told_on_save() {
     let server = Server::start();
     let save = |name: &str, query: &str| {
-        let answer = server.manage("POST", "/api/endpoints", &json!({"name": name, "query": query}));
-        assert_eq!(answer.status, 201, "{}", answer.body);
+        let answer = server.save(&json!({"name": name, "query": query}));
         answer.body["warnings"]
             .as_array()
             .unwrap()

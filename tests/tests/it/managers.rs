@@ -7,17 +7,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, lasting_port, now, request};
+use tidegate_tests::{Data, EDGE, Server, binary, folder, lasting_port, now, request, serve};
 
 const LONG: Duration = Duration::from_secs(30);
 
 /// Waits for words in the server's log.
 fn said(server: &Server, words: &str) {
-    let began = Instant::now();
-    while !server.log().contains(words) {
-        assert!(began.elapsed() < LONG, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    server.until_logged(words);
 }
 
 fn signal(server: &Server, signal: &str) {
@@ -59,12 +55,11 @@ fn sighup_reads_the_level_of_the_log_again() {
     let (settings, socket) = (folder.path().join("settings.toml"), folder.path().join("notify"));
     let manager = Manager::at(&socket);
     std::fs::write(&settings, "[server]\nlog_level = \"info\"\n").unwrap();
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut command = serve(folder.path().join("data"));
     command.arg("--config").arg(&settings).env("NOTIFY_SOCKET", &socket);
     let server = Server::spawn(command, folder.path().join("log"), true);
     assert_eq!(manager.next_news(), "READY=1");
-    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    server.call("GET", "/health", &[], b"").is(200);
     assert!(!server.log().contains("route=\"/health\""), "{}", server.log());
 
     let reload = |words: &str| {
@@ -79,12 +74,12 @@ fn sighup_reads_the_level_of_the_log_again() {
     };
     std::fs::write(&settings, "[server]\nlog_level = \"debug\"\n").unwrap();
     reload("the level of the log is read again");
-    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    server.call("GET", "/health", &[], b"").is(200);
     said(&server, "route=\"/health\"");
     // What cannot be read changes nothing.
     std::fs::write(&settings, "[server]\nlog_levle = \"warn\"\n").unwrap();
     reload("the settings cannot be read again");
-    assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
+    server.call("GET", "/ready", &[], b"").is(200);
     assert_eq!(server.stop("-TERM"), Some(0));
     assert_eq!(manager.next_news(), "STOPPING=1");
 }
@@ -95,8 +90,7 @@ fn the_watchdog_of_systemd_is_told_that_the_server_lives() {
     let folder = folder();
     let socket = folder.path().join("notify");
     let manager = Manager::at(&socket);
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    let mut command = serve(folder.path().join("data"));
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "300000");
     let server = Server::spawn(command, folder.path().join("log"), true);
     assert_eq!(manager.next_news(), "READY=1");
@@ -110,7 +104,7 @@ fn the_watchdog_of_systemd_is_told_that_the_server_lives() {
 #[test]
 fn after_sigterm_everything_is_served_until_the_delay_is_over() {
     let server = Server::start_set(&[("TIDEGATE_SERVER_DRAIN_DELAY", "1 h")]);
-    assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
+    server.call("GET", "/ready", &[], b"").is(200);
     signal(&server, "-TERM");
     let began = Instant::now();
     let ready = loop {
@@ -133,22 +127,21 @@ fn after_sigterm_everything_is_served_until_the_delay_is_over() {
 /// A manager of services is told that the server is ready when it is, and not while its folder cannot be opened.
 #[test]
 fn systemd_is_told_when_the_service_is_open() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     std::fs::create_dir(&data).unwrap();
     // Not a catalog.
     std::fs::write(data.join("catalog.sqlite"), b"this is not a database at all".repeat(100)).unwrap();
-    let socket = folder.path().join("notify");
+    let socket = data.beside("notify");
     let manager = Manager::at(&socket);
     let mut command = Command::new(binary());
     let address = format!("127.0.0.1:{}", lasting_port());
     command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data).env("NOTIFY_SOCKET", &socket);
-    let server = Server::spawn_at(command, folder.path().join("log"), &address);
+    let server = Server::spawn_at(command, data.beside("log"), &address);
     said(&server, "the service cannot be opened");
     assert!(manager.next().starts_with("EXTEND_TIMEOUT_USEC="));
     std::fs::remove_file(data.join("catalog.sqlite")).unwrap();
     assert_eq!(manager.next_news(), "READY=1");
-    assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
+    server.call("GET", "/ready", &[], b"").is(200);
 }
 
 /// The words of expressions that are names of metrics.
@@ -181,7 +174,7 @@ fn metrics() -> (Server, String) {
     assert_eq!(server.sql("SELECT nothing FROM edge_logs").status, 400);
     let cached = json!({"name": "kept", "query": "SELECT 1 AS one", "cache_duration_seconds": 60});
     assert!(server.manage("POST", "/api/endpoints", &cached).status < 300);
-    assert_eq!(server.query("kept", &[]).status, 200);
+    server.query("kept", &[]).is(200);
     let page = server.text("/metrics");
     (server, page)
 }

@@ -1,25 +1,16 @@
 //! Many endpoints: few of them are called, and those that are not cost next to nothing.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, now, request};
+use tidegate_tests::{Data, EDGE, Server, now, request};
 
 /// A server on a folder with settings.
-fn start(data: &Path, settings: &[(&str, &str)]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data).envs(settings.iter().copied());
-    Server::spawn(command, data.with_extension("log"), true)
-}
-
 /// `/ready`, when all endpoints are checked.
 fn checked(server: &Server) -> Value {
     let began = Instant::now();
     loop {
-        let ready = server.call("GET", "/ready", &[], b"");
-        assert_eq!(ready.status, 200, "{}", ready.body);
+        let ready = server.call("GET", "/ready", &[], b"").is(200);
         if ready.body["unchecked_endpoints"] == 0 {
             return ready.body;
         }
@@ -30,17 +21,16 @@ fn checked(server: &Server) -> Value {
 
 #[test]
 fn endpoints_of_queries_share_one_piece_of_code_and_are_there_after_a_restart() {
-    let own = folder();
-    let data = own.path().join("data");
-    let server = start(&data, &[]);
+    let data = Data::new();
+    let server = Server::start_set_in(&data, &[]);
     server.send(EDGE, &json!([request("1", now(), "/a"), request("2", now(), "/b")]));
     for i in 0..30 {
         let query = format!("SELECT id, {i} AS number FROM `{EDGE}` WHERE id = @id");
         let saved = json!({"name": format!("e{i}"), "query": query, "cache_duration_seconds": 60});
-        assert_eq!(server.manage("POST", "/api/endpoints", &saved).status, 201);
+        server.save(&saved);
     }
     let reader = json!({"name": "reader", "query": "SELECT number FROM e7"});
-    assert_eq!(server.manage("POST", "/api/endpoints", &reader).status, 201);
+    server.save(&reader);
     let asks = |server: &Server| {
         for i in [0, 7, 29] {
             let answer = server.query(&format!("e{i}"), &[("id", "2")]);
@@ -53,7 +43,7 @@ fn endpoints_of_queries_share_one_piece_of_code_and_are_there_after_a_restart() 
     let compiled = || std::fs::read_dir(data.join("compiled")).unwrap().count();
     assert_eq!(compiled(), 2, "one for saved queries, one for ad-hoc ones");
     assert_eq!(server.stop("-TERM"), Some(0));
-    let server = start(&data, &[]);
+    let server = Server::start_set_in(&data, &[]);
     asks(&server);
     let list = server.manage("GET", "/api/endpoints", &Value::Null);
     assert_eq!(list.body.as_array().unwrap().len(), 33);
@@ -61,29 +51,27 @@ fn endpoints_of_queries_share_one_piece_of_code_and_are_there_after_a_restart() 
     assert_eq!(compiled(), 2);
     // A change of what another reads holds from the next request on, for kept answers too.
     let change = json!({"query": format!("SELECT id, 700 AS number FROM `{EDGE}` WHERE id = @id")});
-    assert_eq!(server.manage("PATCH", "/api/endpoints/e7", &change).status, 200);
+    server.manage("PATCH", "/api/endpoints/e7", &change).is(200);
     assert_eq!(server.query("reader", &[("id", "1")]).rows(), [json!({"number": 700})]);
     assert_eq!(server.query("e7", &[("id", "1")]).rows(), [json!({"id": "1", "number": 700})]);
-    assert_eq!(server.manage("PATCH", "/api/endpoints/e8", &json!({"name": "renamed"})).status, 200);
+    server.manage("PATCH", "/api/endpoints/e8", &json!({"name": "renamed"})).is(200);
     assert_eq!(server.query("renamed", &[("id", "1")]).rows().len(), 1);
     server.query("e8", &[("id", "1")]).refused(404, "not_found", &["e8"]);
-    assert_eq!(server.manage("DELETE", "/api/endpoints/renamed", &Value::Null).status, 204);
+    server.manage("DELETE", "/api/endpoints/renamed", &Value::Null).is(204);
     server.query("renamed", &[("id", "1")]).refused(404, "not_found", &["renamed"]);
     assert_eq!(compiled(), 2);
 }
 
 #[test]
 fn an_endpoint_that_would_be_refused_now_is_told_of_and_can_be_mended() {
-    let own = folder();
-    let data = own.path().join("data");
-    let server = start(&data, &[]);
+    let data = Data::new();
+    let server = Server::start_set_in(&data, &[]);
     server.send(EDGE, &request("1", now(), "/a"));
     let long = format!("SELECT id FROM `{EDGE}` -- {}", "x".repeat(40_000));
     let short = format!("SELECT id FROM `{EDGE}`");
     let odd = format!("WITH t AS (SELECT id FROM `{EDGE}`) SELECT id, nowhere FROM t");
     let save = |name: &str, query: &str| {
-        let saved = server.manage("POST", "/api/endpoints", &json!({"name": name, "query": query}));
-        assert_eq!(saved.status, 201, "{}", saved.body);
+        let saved = server.save(&json!({"name": name, "query": query}));
         saved.body["warnings"].to_string()
     };
     assert_eq!((save("long", &long), save("short", &short)), ("[]".to_owned(), "[]".to_owned()));
@@ -92,7 +80,7 @@ fn an_endpoint_that_would_be_refused_now_is_told_of_and_can_be_mended() {
     assert_eq!(server.query("long", &[]).ids(), ["1"]);
     assert_eq!(server.stop("-TERM"), Some(0));
 
-    let server = start(&data, &[("TIDEGATE_LIMITS_TEXT_BYTES", "32 KiB")]);
+    let server = Server::start_set_in(&data, &[("TIDEGATE_LIMITS_TEXT_BYTES", "32 KiB")]);
     // Ready before everything is checked, and whatever is found.
     assert_eq!(server.query("short", &[]).ids(), ["1"]);
     let ready = checked(&server);
@@ -100,7 +88,7 @@ fn an_endpoint_that_would_be_refused_now_is_told_of_and_can_be_mended() {
     assert!(ready["warnings"][0]["message"].as_str().unwrap().starts_with("1 of the saved"), "{ready}");
     server.query("long", &[]).refused(500, "internal", &["long cannot be used any more"]);
     assert_eq!(server.query("logs.all", &[("project", "p1")]).ids(), ["1"]);
-    let list = server.manage("GET", "/api/endpoints", &Value::Null).body;
+    let list = server.read("/api/endpoints");
     let warnings = |name: &str| {
         let mut all = list.as_array().unwrap().iter();
         all.find(|shown| shown["name"] == name).unwrap()["warnings"].to_string()

@@ -1,16 +1,14 @@
 //! `[storage] url`: segments are elsewhere too before they are used. Where they cannot be put, events stay, and it is told.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, request};
+use tidegate_tests::{EDGE, Server, folder, request, serve, until};
 
 const TIME: i64 = 1_763_633_702_000_000;
 
 fn start(folder: &Path, url: &str) -> Server {
-    let mut command = std::process::Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join("data"));
+    let mut command = serve(folder.join("data"));
     command.envs([
         ("TIDEGATE_STORAGE_URL", url),
         ("TIDEGATE_INGEST_FLUSH_ROWS", "50"),
@@ -27,14 +25,6 @@ fn send(server: &Server, from: i64) {
         event
     };
     server.send(EDGE, &Value::Array((from..from + 50).map(event).collect()));
-}
-
-fn wait(server: &Server, what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}: {}", server.text("/metrics"));
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// The segments below a folder, by name and content.
@@ -61,23 +51,23 @@ fn segments_have_copies_and_wait_where_they_cannot() {
     let server = start(folder.path(), &url);
     for part in 0..4 {
         send(&server, part * 50);
-        wait(&server, "no flush", || server.metric("tidegate_store_flushes_total") > part as f64);
+        until("a flush", || server.metric("tidegate_store_flushes_total") > part as f64);
     }
-    wait(&server, "no merge", || server.metric("tidegate_store_merges_total") > 0.0);
+    until("a merge", || server.metric("tidegate_store_merges_total") > 0.0);
     // A copy is whole when its segment is used; those that were merged stay for an hour.
     let copied = segments(&copies);
     for segment in segments(&data) {
         assert!(copied.contains(&segment), "{} has no copy", segment.0);
     }
     assert!(server.metric("tidegate_objects_put_total") >= 5.0);
-    assert_eq!(server.call("GET", "/ready", &[], &[]).status, 200);
+    server.call("GET", "/ready", &[], &[]).is(200);
 
     // No folder can be where a file is.
     let (kept, hidden) = (copies.join("segments"), copies.join("hidden"));
     std::fs::rename(&kept, &hidden).unwrap();
     std::fs::write(&kept, "").unwrap();
     send(&server, 200);
-    wait(&server, "no failure", || server.metric("tidegate_objects_failing") > 0.0);
+    until("a failure", || server.metric("tidegate_objects_failing") > 0.0);
     let ready = server.call("GET", "/ready", &[], &[]);
     assert_eq!((ready.status, &ready.body["problems"][0]["what"]), (503, &json!("objects")));
     let count = |server: &Server| server.sql("SELECT COUNT(*) AS c FROM edge_logs").column("c");
@@ -92,12 +82,12 @@ fn segments_have_copies_and_wait_where_they_cannot() {
     std::fs::remove_file(source.join(&lost)).unwrap();
     let server = start(folder.path(), &url);
     assert_eq!(count(&server), [json!(250)]);
-    wait(&server, "not put again", || {
+    until("they are put again", || {
         let copied = segments(&copies);
         server.metric("tidegate_store_unflushed_bytes") == 0.0
             && segments(&data).iter().all(|segment| copied.contains(segment))
     });
-    assert_eq!(server.call("GET", "/ready", &[], &[]).status, 200);
+    server.call("GET", "/ready", &[], &[]).is(200);
     assert_eq!(server.stop("-TERM"), Some(0));
 }
 
@@ -108,8 +98,7 @@ fn an_address_that_cannot_be_one_ends_the_start() {
         ("ftp://host/folder", "s3://bucket/prefix"),
         (&format!("file://{}", folder.path().join("data").display()), "cannot have the copies of its own segments"),
     ] {
-        let mut command = std::process::Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+        let mut command = serve(folder.path().join("data"));
         let ended = command.env("TIDEGATE_STORAGE_URL", url).output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success() && said.contains(words), "{said}");

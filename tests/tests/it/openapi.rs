@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, now, request};
 
 fn document(server: &Server, headers: &[(&str, &str)]) -> Value {
-    let answer = server.call("GET", "/api/openapi", headers, b"");
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = server.call("GET", "/api/openapi", headers, b"").is(200);
     assert_eq!(answer.body["openapi"], "3.1.0");
     answer.body
 }
@@ -32,7 +31,7 @@ fn refers(operation: &Value, to: &str) -> bool {
 fn endpoints_are_described_to_those_who_may_query_them() {
     let server = Server::start();
     let own = json!({"name": "secret plans", "query": "select @codeword as c", "description": "SECRET"});
-    assert_eq!(server.manage("POST", "/api/endpoints", &own).status, 201);
+    server.save(&own);
     let whole = document(&server, &[("x-api-key", PRIVATE)]);
     for path in ["logs.all", "usage.api-counts", "secret%20plans"] {
         operation(&whole, &format!("/api/endpoints/query/{path}"));
@@ -53,10 +52,9 @@ fn endpoints_are_described_to_those_who_may_query_them() {
 fn a_token_sees_what_it_may_ask() {
     let server = Server::start();
     let free = json!({"name": "free", "query": "select @other as c"});
-    assert_eq!(server.manage("POST", "/api/endpoints", &free).status, 201);
+    server.save(&free);
     let token = |definition: &Value| {
-        let made = server.manage("POST", "/api/access-tokens", definition);
-        assert_eq!(made.status, 201, "{}", made.body);
+        let made = server.manage("POST", "/api/access-tokens", definition).is(201);
         made.body["token"].as_str().unwrap().to_owned()
     };
     let saved = |token: &str| {
@@ -92,7 +90,7 @@ fn parameters_and_columns_have_their_types() {
             {"name": "format", "description": "Its own."},
         ],
     });
-    assert_eq!(server.manage("POST", "/api/endpoints", &kinds).status, 201);
+    server.save(&kinds);
     let document = document(&server, &[("x-api-key", PRIVATE)]);
     let kinds = operation(&document, "/api/endpoints/query/kinds");
     let n = parameter(kinds, "n");
@@ -118,9 +116,9 @@ fn parameters_and_columns_have_their_types() {
     assert_eq!(parameter(logs, "project")["required"], true);
     assert!(refers(logs, "sql") && refers(logs, "lql") && refers(logs, "format"));
     // A new version has a new description, at once.
-    let id = server.manage("GET", "/api/endpoints/kinds", &Value::Null).body["id"].as_str().unwrap().to_owned();
+    let id = server.read("/api/endpoints/kinds")["id"].as_str().unwrap().to_owned();
     let changed = json!({"query": "select 'x' as other", "parameters": []});
-    assert_eq!(server.manage("PUT", &format!("/api/endpoints/{id}"), &changed).status, 200);
+    server.manage("PUT", &format!("/api/endpoints/{id}"), &changed).is(200);
     let document = self::document(&server, &[("x-api-key", PRIVATE)]);
     let result = &operation(&document, "/api/endpoints/query/kinds")["responses"]["200"]["content"]["application/json"];
     assert_eq!(result["schema"]["properties"]["result"]["items"]["required"], json!(["other"]));

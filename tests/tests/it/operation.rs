@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, binary, folder, lasting_port, now, request};
+use tidegate_tests::{Data, EDGE, PRIVATE, PUBLIC, Server, binary, folder, lasting_port, now, request, until};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -91,8 +91,7 @@ fn the_configuration_in_effect_is_printed_and_can_be_fed_back() {
 
 #[test]
 fn health_answers_at_once_whatever_is_wrong_with_the_data() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     std::fs::create_dir(&data).unwrap();
     // Not a catalog, whatever its name is.
     let first = Server::start_in(&data);
@@ -108,8 +107,8 @@ fn health_answers_at_once_whatever_is_wrong_with_the_data() {
     let mut command = Command::new(binary());
     let address = format!("127.0.0.1:{}", lasting_port());
     command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data);
-    let server = Server::spawn_at(command, folder.path().join("second.log"), &address);
-    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    let server = Server::spawn_at(command, data.beside("second.log"), &address);
+    server.call("GET", "/health", &[], b"").is(200);
     let began = Instant::now();
     loop {
         let ready = server.call("GET", "/ready", &[], b"");
@@ -126,12 +125,8 @@ fn health_answers_at_once_whatever_is_wrong_with_the_data() {
     line(&server, &["the service cannot be opened"]);
     // What is mended is taken up without a restart.
     std::fs::write(&catalog, kept).unwrap();
-    let began = Instant::now();
-    while server.call("GET", "/ready", &[], b"").status != 200 {
-        assert!(began.elapsed() < LONG * 2, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_eq!(server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").status, 200);
+    server.until_ready();
+    server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").is(200);
 }
 
 /// Who sees that the port is healthy sends at once: it is let wait until the service is open.
@@ -253,10 +248,10 @@ fn metrics_have_memory_and_disk_with_their_limits() {
                 server.sql("SELECT COUNT(DISTINCT x * 1000 + y) AS n FROM UNNEST(GENERATE_ARRAY(1, 600)) AS x, UNNEST(GENERATE_ARRAY(1, 600)) AS y");
             }
         });
-        crate::follow::wait("no memory of a statement was seen", holds_much);
+        until("memory of a statement is seen", holds_much);
         is_seen.store(true, Ordering::Relaxed);
     });
-    crate::follow::wait("the memory of a statement was kept", || !holds_much());
+    until("the memory of a statement is given back", || !holds_much());
 }
 
 #[test]
@@ -321,11 +316,9 @@ fn bodies_beyond_their_memory_are_refused_and_give_it_back() {
         stream.write_all(&vec![b' '; 40 << 10]).unwrap();
         stream
     };
-    let began = Instant::now();
-    while !server.text("/metrics").lines().any(|line| line == "tidegate_ingest_body_bytes 32768") {
-        assert!(began.elapsed() < LONG);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the body is held", || {
+        server.text("/metrics").lines().any(|line| line == "tidegate_ingest_body_bytes 32768")
+    });
     server.send_raw(EDGE, &[], event.as_bytes()).refused(
         429,
         "too_many_requests",
@@ -336,11 +329,7 @@ fn bodies_beyond_their_memory_are_refused_and_give_it_back() {
     let other = server.call("POST", &path, &headers, event.as_bytes());
     assert_eq!(other.status, 200, "the other half is for others: {other:?}");
     drop(held);
-    let began = Instant::now();
-    while server.send_raw(EDGE, &[], event.as_bytes()).status != 200 {
-        assert!(began.elapsed() < LONG, "the memory is not given back");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the memory is given back", || server.send_raw(EDGE, &[], event.as_bytes()).status == 200);
 }
 
 #[test]
@@ -447,8 +436,7 @@ fn a_backup_of_a_running_server_can_be_restored() {
 fn metrics_are_compressed_for_tokens_only() {
     let server = Server::start();
     let coding = |headers: &[(&str, &str)]| {
-        let answer = server.fetch("GET", "/metrics", headers, b"");
-        assert_eq!(answer.status, 200);
+        let answer = server.fetch("GET", "/metrics", headers, b"").is(200);
         answer.header("content-encoding")
     };
     let gzip = ("accept-encoding", "gzip");

@@ -120,7 +120,7 @@ fn sources_are_named_as_at_the_other_doors_and_bodies_may_be_packed() {
     assert_eq!(send(&server, &[("x-source", id)], &export(vec![record("uuid")])).0.status, 200);
     let headers = [("content-type", "application/x-protobuf"), ("authorization", &*format!("Bearer {PUBLIC}"))];
     let path = format!("/v1/logs?source_name={SOURCE}");
-    assert_eq!(server.call("POST", &path, &headers, &export(vec![record("query")])).status, 200);
+    server.call("POST", &path, &headers, &export(vec![record("query")])).is(200);
     let messages = server.sql("select event_message from postgres_logs order by event_message").column("event_message");
     assert_eq!(messages, [json!("gzip"), json!("query"), json!("uuid")]);
 }
@@ -227,6 +227,6 @@ fn spans_and_metrics_are_told_that_only_logs_are_stored() {
         assert_eq!(status, 200);
         let answer = ExportLogsServiceResponse::decode(&body[..]).unwrap();
         assert!(answer.partial_success.unwrap().error_message.contains("only logs"));
-        assert_eq!(server.call("POST", path, &[json], b"{}").status, 401);
+        server.call("POST", path, &[json], b"{}").is(401);
     }
 }

@@ -1,7 +1,7 @@
 //! What does not fit the columns of a source is read under its own name all the same.
 
 use serde_json::{Map, Value, json};
-use tidegate_tests::Server;
+use tidegate_tests::{Data, Server};
 
 const TIME: i64 = 1_763_633_702_000_000;
 const SOURCE: &str = "postgres.logs";
@@ -110,19 +110,17 @@ fn junk_in_all_columns_hides_no_honest_field() {
 /// What endpoints are about has columns, whatever came before; also after a restart.
 #[test]
 fn fields_that_a_saved_endpoint_names_have_their_place() {
-    let own = tidegate_tests::folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let query = "with rows as (select t.id, m.status, request.path from `postgres.logs` as t
                  cross join unnest(t.metadata) as m cross join unnest(m.request) as request)
                  select id, path from rows where status = 500";
-    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "errors", "query": query}));
-    assert_eq!(saved.status, 201, "{}", saved.body);
+    server.save(&json!({"name": "errors", "query": query}));
     let junk: Map<String, Value> = (0..1100).map(|key| (format!("j{key}"), json!(key))).collect();
     server.send(SOURCE, &event(1, Value::Object(junk)));
     server.send(SOURCE, &event(2, json!({"status": 500, "request": {"path": "/x", "other": 1}, "more": 2})));
     let columns = |server: &Server| {
-        let schema = server.manage("GET", &format!("/api/sources/{SOURCE}/schema"), &Value::Null).body;
+        let schema = server.read(&format!("/api/sources/{SOURCE}/schema"));
         schema.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     let paths = columns(&server);
@@ -141,26 +139,24 @@ fn fields_that_a_saved_endpoint_names_have_their_place() {
 /// as long as they are there.
 #[test]
 fn an_endpoint_does_not_die_of_its_logs() {
-    let own = tidegate_tests::folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = Server::start_in(&data);
     let query = "with rows as (select id, count + 1 as next from `postgres.logs`) select id, next from rows";
-    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "counting", "query": query}));
-    assert_eq!(saved.status, 201, "{}", saved.body);
+    server.save(&json!({"name": "counting", "query": query}));
     server.send(SOURCE, &json!({"id": "a", "count": [{"a": 1}, {"a": 2}]}));
-    assert_eq!(server.query("counting", &[]).status, 400);
+    server.query("counting", &[]).is(400);
     server.stop("-TERM");
     let server = Server::start_in(&data);
     let checked = || {
-        let endpoint = server.manage("GET", "/api/endpoints/counting", &Value::Null).body;
+        let endpoint = server.read("/api/endpoints/counting");
         endpoint["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty())
     };
     let told = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));
         checked()
     });
-    assert!(told, "{}", server.manage("GET", "/api/endpoints/counting", &Value::Null).body);
+    assert!(told, "{}", server.read("/api/endpoints/counting"));
     // Not "cannot be used any more": what it does not read of these logs works.
-    assert_eq!(server.query("counting", &[]).status, 400);
-    assert_eq!(server.query("counting", &[("sql", "select count(*) as n from (select 1)")]).status, 200);
+    server.query("counting", &[]).is(400);
+    server.query("counting", &[("sql", "select count(*) as n from (select 1)")]).is(200);
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, now, query_string};
+use tidegate_tests::{Answer, Data, EDGE, PRIVATE, Server, binary, folder, now, query_string, serve};
 
-use super::kit::Told;
+use super::kit::{Told, told};
 use super::log_viewer::self_hosted;
 
 /// The endpoints of the pack.
@@ -24,17 +24,12 @@ pub(super) const PACK: [&str; 8] = [
 
 /// A command against a server.
 fn tidegate(server: &Server, arguments: &[&str]) -> Told {
-    let mut command = Command::new(binary());
-    command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE).stdin(Stdio::null());
-    let out = command.args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Told { out: text(out.stdout), err: text(out.stderr), ok: out.status.success() }
+    told(&mut server.client(arguments))
 }
 
 /// A server that was started with packs.
 pub(super) fn start_with(data: &Path, packs: &[&str]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    let mut command = serve(data);
     command.args(packs.iter().flat_map(|pack| ["--pack", pack]));
     Server::spawn(command, data.with_extension("log"), true)
 }
@@ -99,8 +94,7 @@ fn a_pack_is_installed_once_and_taken_back() {
 
 #[test]
 fn a_start_saves_a_pack_once_and_undoes_nothing() {
-    let own = folder();
-    let data = own.path().join("data");
+    let data = Data::new();
     let server = start_with(&data, &["log-viewer"]);
     let first = versions(&server);
     assert_eq!((first.len(), first["logs.all"], first["service-health"]), (8, 2, 1));
@@ -110,7 +104,7 @@ fn a_start_saves_a_pack_once_and_undoes_nothing() {
     let told = tidegate(&server, &["pack", "install", "log-viewer"]);
     assert_eq!(told.succeeded().out.matches(": unchanged, version ").count(), 8, "{}", told.out);
     tidegate(&server, &["rollback", "logs.all"]).succeeded();
-    assert_eq!(server.manage("DELETE", "/api/endpoints/auth.metrics", &Value::Null).status, 204);
+    server.manage("DELETE", "/api/endpoints/auth.metrics", &Value::Null).is(204);
     let changed = versions(&server);
     assert_eq!(server.stop("-TERM"), Some(0));
     let server = start_with(&data, &["log-viewer"]);
@@ -129,11 +123,7 @@ fn the_demonstration_takes_a_pack() {
     let arguments = ["demo", "--listen", "127.0.0.1:0", "--pack", "log-viewer", "--data-dir"];
     command.args(arguments).arg(own.path().join("data"));
     let server = Server::spawn(command, own.path().join("demo.log"), false);
-    let began = std::time::Instant::now();
-    while !server.log().contains("Ctrl-C") {
-        assert!(began.elapsed().as_secs() < 20, "{}", server.log());
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    server.until_logged("Ctrl-C");
     let printed = server.log();
     let token = printed.split("X-API-KEY: ").nth(1).unwrap().split('\'').next().unwrap().to_owned();
     let text = "select count(*) as count from edge_logs where identifier = 'default'";
@@ -210,7 +200,7 @@ fn a_folder_of_endpoints_is_a_pack() {
 fn a_renamed_source_is_still_the_one_that_a_pack_reads() {
     let server = Server::start();
     server.send("postgres.logs", &json!([{"id": "1", "project": "default", "event_message": "before"}]));
-    assert_eq!(server.manage("PATCH", "/api/sources/postgres.logs", &json!({"name": "database"})).status, 200);
+    server.manage("PATCH", "/api/sources/postgres.logs", &json!({"name": "database"})).is(200);
     tidegate(&server, &["pack", "install", "log-viewer"]).succeeded().has(&["logs.all: version 2, before it 1\n"]);
     assert_eq!(sql(&server, "SELECT id FROM postgres_logs").ids(), ["1"]);
     // Of the endpoints that are new too.
@@ -218,7 +208,7 @@ fn a_renamed_source_is_still_the_one_that_a_pack_reads() {
     let today = [("project", "default"), ("interval", "1hr")];
     assert_eq!(server.query("project.metrics", &today).column("service"), [json!("db")]);
     // Nor is one made for a name in the query of an endpoint that is read as a table.
-    assert_eq!(server.manage("PATCH", &format!("/api/sources/{EDGE}"), &json!({"name": "gateway"})).status, 200);
+    server.manage("PATCH", &format!("/api/sources/{EDGE}"), &json!({"name": "gateway"})).is(200);
     let own = folder();
     write(own.path(), "newest", "WITH t AS (SELECT id FROM `logs.all`) SELECT COUNT(*) AS logs FROM t");
     tidegate(&server, &["pack", "install", own.path().to_str().unwrap()]).succeeded().has(&["newest: new, version 1"]);
@@ -264,12 +254,10 @@ fn a_pack_declares_tenants() {
         std::fs::write(pack.join("pack.toml"), text).unwrap();
     };
     declares("project");
-    let tenant = |server: &Server, name: &str| {
-        server.manage("GET", &format!("/api/sources/{name}"), &Value::Null).body["tenant"].clone()
-    };
+    let tenant = |server: &Server, name: &str| server.read(&format!("/api/sources/{name}"))["tenant"].clone();
     let says = |server: &Server, name: &str, tenant: Value| {
         let body = json!({"tenant": tenant, "widens": true});
-        assert_eq!(server.manage("PATCH", &format!("/api/sources/{name}"), &body).status, 200);
+        server.manage("PATCH", &format!("/api/sources/{name}"), &body).is(200);
     };
     let server = Server::start_in(&data);
     tidegate(&server, &["pack", "install", path])

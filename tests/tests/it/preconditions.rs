@@ -11,8 +11,7 @@ fn send(server: &Server, method: &str, path: &str, tag: Option<&str>, body: &Val
 }
 
 fn tag(server: &Server, path: &str) -> String {
-    let found = send(server, "GET", path, None, &Value::Null);
-    assert_eq!(found.status, 200, "{}", found.body);
+    let found = send(server, "GET", path, None, &Value::Null).is(200);
     found.header("etag").unwrap().to_owned()
 }
 
@@ -24,8 +23,7 @@ fn a_version_that_somebody_else_saved_is_not_replaced() {
     let first = tag(&server, path);
     assert_eq!(made.header("etag"), Some(&*first), "what was made has the tag of what is read");
     let query = |n: u32| json!({"query": format!("SELECT {n} AS n")});
-    let second = send(&server, "PUT", path, Some(&first), &query(2));
-    assert_eq!(second.status, 200, "{}", second.body);
+    let second = send(&server, "PUT", path, Some(&first), &query(2)).is(200);
     let by = second.body["author"].as_str().unwrap().to_owned();
     let at = second.body["updated_at"].as_str().unwrap().to_owned();
     let second = second.header("etag").unwrap().to_owned();
@@ -46,7 +44,7 @@ fn a_version_that_somebody_else_saved_is_not_replaced() {
     }
     let weak = format!("W/{second}");
     send(&server, "PUT", path, Some(&weak), &query(3)).refused(412, "precondition_failed", &[]);
-    assert_eq!(server.manage("GET", path, &Value::Null).body["version"], json!(2));
+    assert_eq!(server.read(path)["version"], json!(2));
     let several = format!("\"other\", {second}");
     assert_eq!(send(&server, "PUT", path, Some(&several), &query(3)).body["version"], json!(3));
     assert_eq!(send(&server, "PUT", path, Some("*"), &query(4)).body["version"], json!(4));
@@ -95,7 +93,7 @@ fn alerts_and_sources_that_somebody_else_changed_are_not_replaced() {
     let server = Server::start();
     server.manage("POST", "/api/endpoints", &json!({"name": "mine", "query": "SELECT 1 AS n"}));
     let alert = json!({"name": "many", "every_minutes": 1440, "condition": "rows > 5", "url": "http://127.0.0.1:9/"});
-    assert_eq!(server.manage("POST", "/api/endpoints/mine/alerts", &alert).status, 201);
+    server.manage("POST", "/api/endpoints/mine/alerts", &alert).is(201);
     server.manage("POST", "/api/sources", &json!({"name": "app.logs"}));
     let alert = "/api/endpoints/mine/alerts/many";
     for (path, theirs, mine) in [
@@ -113,7 +111,7 @@ fn alerts_and_sources_that_somebody_else_changed_are_not_replaced() {
     }
     // Another change of the endpoint is none of the alert.
     let before = tag(&server, alert);
-    assert_eq!(server.manage("PATCH", "/api/endpoints/mine", &json!({"max_limit": 70})).status, 200);
+    server.manage("PATCH", "/api/endpoints/mine", &json!({"max_limit": 70})).is(200);
     assert_eq!(tag(&server, alert), before);
     // Rows that come are no change of the settings.
     let source = "/api/sources/app.logs";
@@ -153,7 +151,7 @@ fn a_draft_is_run_and_not_saved() {
     let query =
         |more: &str| format!("WITH t AS (SELECT id, timestamp FROM `{EDGE}`) SELECT id FROM t {more} ORDER BY id");
     let saved = json!({"name": "mine", "query": query(""), "cache_duration_seconds": 60, "max_limit": 2});
-    assert_eq!(server.manage("POST", "/api/endpoints", &saved).status, 201);
+    server.save(&saved);
     let attempt = |name: &str, body: Value| server.manage("POST", &format!("/api/endpoints/{name}/try"), &body);
     let parameters = json!([{"name": "since", "kind": "timestamp", "required": true}]);
     let draft = json!({"query": query("WHERE timestamp >= @since"), "parameters": parameters});
@@ -193,8 +191,7 @@ fn times_are_relative_to_the_request_and_answers_to_them_are_kept() {
         since.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
         let query = format!("SELECT id FROM `{EDGE}` WHERE timestamp >= CAST(@since AS TIMESTAMP) ORDER BY id");
         let endpoint = json!({"name": name, "query": query, "parameters": [since], "cache_duration_seconds": 60});
-        let made = server.manage("POST", "/api/endpoints", &endpoint);
-        assert_eq!(made.status, 201, "{}", made.body);
+        server.save(&endpoint);
         let ask = |parameters: &[(&str, &str)]| {
             let answer = server.query(name, parameters);
             (answer.column("id"), answer.header("cache-status").unwrap_or_default().to_owned())

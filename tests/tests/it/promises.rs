@@ -1,10 +1,10 @@
 //! What the contract promises to components, seen by their callers: how long an answer is kept, the time of the
 //! request, remarks, problems that may pass. Fresh, kept, and made anew without a request.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, Raw, Server, folder, now, query_string, request};
+use tidegate_tests::{Answer, EDGE, PRIVATE, Raw, Server, folder, now, query_string, request, until};
 
 use super::components::{guest, pack, put};
 
@@ -20,8 +20,7 @@ fn server(settings: &Value) -> Server {
 }
 
 fn set(server: &Server, settings: &Value) {
-    let set = server.manage("PATCH", "/api/endpoints/hostile", settings);
-    assert_eq!(set.status, 200, "{}", set.body);
+    server.manage("PATCH", "/api/endpoints/hostile", settings).is(200);
 }
 
 /// A log of a project, which is what the guest is told as its argument.
@@ -45,15 +44,6 @@ fn ttl(answer: &Answer) -> u64 {
     ttl.parse().unwrap()
 }
 
-/// Waits until something holds; long enough for a loaded machine.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_component_lowers_the_time_for_which_its_answer_is_kept() {
     let server = server(&json!({"cache_duration_seconds": 600}));
@@ -66,7 +56,7 @@ fn a_component_lowers_the_time_for_which_its_answer_is_kept() {
     add(&server, "1", "1");
     assert_eq!(ask(&server, "max-age", "1").ids(), ["1"]);
     add(&server, "2", "1");
-    until("the answer does not expire", || ask(&server, "max-age", "1").rows().len() == 2);
+    until("the answer expires", || ask(&server, "max-age", "1").rows().len() == 2);
     // Nothing is kept for no time.
     for n in 1..=3 {
         add(&server, &n.to_string(), "0");
@@ -84,7 +74,7 @@ fn an_answer_that_is_made_anew_is_kept_for_no_longer() {
     add(&server, "1", "20");
     assert_eq!(ask(&server, "max-age", "20").ids(), ["1"]);
     add(&server, "2", "20");
-    until("it is not made anew", || {
+    until("it is made anew", || {
         let answer = ask(&server, "max-age", "20");
         let left = ttl(&answer);
         assert!(left <= 20, "{left}");
@@ -151,8 +141,7 @@ fn remarks_reach_the_caller() {
             assert!(answer.header("cache-status").unwrap().starts_with(state), "{format}");
             has(&answer, "from 192.0.2.7", format);
             let tag = answer.header("etag").unwrap();
-            let same = get(&[("format", format)], &[("if-none-match", &tag)]);
-            assert_eq!(same.status, 304);
+            let same = get(&[("format", format)], &[("if-none-match", &tag)]).is(304);
             has(&same, "from 192.0.2.7", "known already");
             has(&get(&[("format", format)], &[mask]), "from REDACTED", "kept and masked");
         }

@@ -3,17 +3,16 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, query_string, request};
+use tidegate_tests::{EDGE, Server, binary, folder, query_string, request, serve, until};
 
 const TIME: i64 = 1_763_633_702_000_000;
 
 fn command(folder: &Path, data: &str, recover: bool) -> Command {
     let url = format!("file://{}", folder.join("copies").display());
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join(data));
+    let mut command = serve(folder.join(data));
     if recover {
         command.args(["--recover-from", &url]);
     }
@@ -39,14 +38,6 @@ fn send(server: &Server, from: i64, count: i64) {
     server.send(EDGE, &Value::Array((from..from + count).map(event).collect()));
 }
 
-fn wait(server: &Server, what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}: {}", server.text("/metrics"));
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Until everything is in segments, and a copy of the catalog was taken after that.
 fn settled(server: &Server) {
     server.until_flushed();
@@ -54,8 +45,8 @@ fn settled(server: &Server) {
     // So that the time of a later copy is another number.
     std::thread::sleep(Duration::from_secs(1));
     let name = format!("marker.{now}");
-    assert_eq!(server.manage("POST", "/api/sources", &json!({"name": name})).status, 201);
-    wait(server, "no copy of the catalog", || {
+    server.manage("POST", "/api/sources", &json!({"name": name})).is(201);
+    until("a copy of the catalog", || {
         server.metric("tidegate_objects_catalog_timestamp_seconds") > now as f64
             && server.metric("tidegate_objects_catalog_behind_seconds") == 0.0
     });
@@ -76,8 +67,7 @@ fn a_server_whose_disk_is_lost_is_there_again() {
     std::fs::create_dir(folder.path().join("copies")).unwrap();
     let server = start(folder.path(), "data", false);
     let query = format!("SELECT COUNT(*) AS n FROM `{EDGE}` WHERE project = @project");
-    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "mine", "query": query}));
-    assert_eq!(saved.status, 201, "{}", saved.body);
+    server.save(&json!({"name": "mine", "query": query}));
     let token = json!({"description": "viewer", "scopes": "query:endpoint:mine", "pinned": {"project": "p1"}});
     let token = server.manage("POST", "/api/access-tokens", &token).body["token"].as_str().unwrap().to_owned();
     for part in 0..5 {
@@ -117,12 +107,12 @@ fn the_server_that_was_replaced_stops_and_says_so() {
     // Nobody can reach it, but it runs.
     let new = start(folder.path(), "new", true);
     assert_eq!(count(&new), json!({"c": 50, "d": 50}));
-    wait(&old, "it does not notice", || old.metric("tidegate_objects_replaced") > 0.0);
+    until("it notices", || old.metric("tidegate_objects_replaced") > 0.0);
     assert_eq!(ready(&old), (503, "replaced".to_owned()));
     assert_eq!(count(&old), json!({"c": 50, "d": 50}), "reads go on");
     let path = format!("/api/logs?source_name={EDGE}");
-    let refused = old.call("POST", &path, &[("x-api-key", tidegate_tests::PUBLIC)], br#"[{"event_message": "late"}]"#);
-    assert_eq!(refused.status, 503, "{}", refused.body);
+    let refused =
+        old.call("POST", &path, &[("x-api-key", tidegate_tests::PUBLIC)], br#"[{"event_message": "late"}]"#).is(503);
     assert!(refused.body.to_string().contains("another server has taken over"), "{}", refused.body);
     assert_eq!(old.stop("-TERM"), Some(0));
     let again = command(folder.path(), "old", false).output().unwrap();

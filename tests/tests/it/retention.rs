@@ -2,16 +2,14 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, now, request};
+use tidegate_tests::{EDGE, Server, binary, folder, now, request, serve, until};
 
 const YEAR: i64 = 365 * 24 * 3_600 * 1_000_000;
 
 fn start(folder: &Path, log: &str) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.join("data"));
+    let mut command = serve(folder.join("data"));
     command.envs([("TIDEGATE_INGEST_FLUSH_ROWS", "10"), ("TIDEGATE_INGEST_FLUSH_INTERVAL", "100ms")]);
     Server::spawn(command, folder.join(log), true)
 }
@@ -43,25 +41,16 @@ fn retention(folder: &Path, word: &[&str]) -> String {
 }
 
 fn warnings(server: &Server) -> Vec<String> {
-    let ready = server.call("GET", "/ready", &[], b"");
-    assert_eq!(ready.status, 200, "{}", ready.body);
+    let ready = server.call("GET", "/ready", &[], b"").is(200);
     let warnings = ready.body["warnings"].as_array().unwrap();
     warnings.iter().map(|warning| warning["what"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Until the server has said this, and has looked at all logs after it.
 fn retained(server: &Server, words: &str) {
-    wait(server, || server.log().contains(words));
+    server.until_logged(words);
     // The same thread writes segments.
     send(server, 1_000);
-}
-
-fn wait(server: &Server, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}\n{}", server.log(), server.text("/metrics"));
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -91,6 +80,6 @@ fn a_clock_that_has_jumped_drops_nothing_and_is_told() {
     jump(folder.path());
     retention(folder.path(), &["--time-has-passed", "--drop-at-once"]);
     let server = start(folder.path(), "fourth");
-    wait(&server, || server.metric("tidegate_store_events_dropped_total") == 60.0);
+    until("the events are dropped", || server.metric("tidegate_store_events_dropped_total") == 60.0);
     assert_eq!((count(&server), warnings(&server)), (json!(0), vec![]));
 }

@@ -12,7 +12,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::json;
 use tempfile::TempDir;
-use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, binary, folder, now};
+use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, binary, folder, now, until};
 
 use crate::slow_readers::{field, frame};
 
@@ -102,14 +102,6 @@ fn ask(client: &mut Client, path: &str, token: &str) -> String {
     let mut body = vec![0; length.unwrap_or_else(|| panic!("no length: {head}")).trim().parse().unwrap()];
     client.read_exact(&mut body).unwrap();
     head + &String::from_utf8(body).unwrap()
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -269,11 +261,7 @@ fn handshakes_are_counted_among_connections_and_end_with_the_server() {
     let log = {
         let status = Command::new("kill").args(["-TERM", &server.process().to_string()]).status().unwrap();
         assert!(status.success());
-        let began = Instant::now();
-        while !server.log().contains("stopped") {
-            assert!(began.elapsed() < LONG, "{}", server.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        server.until_logged("stopped");
         server.log()
     };
     assert!(!log.contains("did not end in time"), "{log}");

@@ -33,8 +33,7 @@ fn send(server: &Server, calls: usize, events: usize, metadata: impl Fn(usize) -
 }
 
 fn count(server: &Server) -> usize {
-    let answer = server.sql("SELECT COUNT(*) AS n FROM postgres_logs");
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = server.sql("SELECT COUNT(*) AS n FROM postgres_logs").is(200);
     usize::try_from(answer.column("n")[0].as_u64().unwrap()).unwrap()
 }
 

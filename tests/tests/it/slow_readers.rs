@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, now, query_string};
+use tidegate_tests::{Answer, EDGE, PRIVATE, Server, now, query_string, until};
 
 /// How long anything that must happen may take on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -41,15 +41,14 @@ fn server() -> Server {
     let query = format!("WITH t AS (SELECT id, event_message FROM `{EDGE}` WHERE project = @project) SELECT * FROM t");
     for (name, seconds) in [("large", 0), ("kept", 600)] {
         let endpoint = json!({"name": name, "query": query, "sandboxable": true, "cache_duration_seconds": seconds});
-        assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
+        server.save(&endpoint);
     }
     server
 }
 
 /// A token that may query and nothing else.
 fn token(server: &Server) -> String {
-    let made = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query"}));
-    made.body["token"].as_str().unwrap().to_owned()
+    server.token(&json!({"scopes": "query"}))
 }
 
 /// Asks on a connection of its own and reads nothing.
@@ -91,11 +90,7 @@ fn ask(server: &Server, token: &str, parameters: &[(&str, &str)]) -> Answer {
 
 /// Waits until no answer is held any more.
 fn nothing_is_held(server: &Server) {
-    let began = Instant::now();
-    while held(server) > 0.0 {
-        assert!(began.elapsed() < LONG, "{} MiB are still held", held(server));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("nothing is held", || held(server) <= 0.0);
 }
 
 #[test]
@@ -122,7 +117,7 @@ fn slow_readers_of_one_token_hold_half_of_the_room_and_others_are_served() {
         ask(&server, &slow, &[]).refused(429, "too_many_requests", &["not yet read", "32 MiB"]);
         assert_eq!(ask(&server, &other, &[]).rows().len(), 200);
         assert_eq!(ask(&server, &other, &[("sql", "SELECT COUNT(*) AS n FROM t")]).rows()[0]["n"], json!(200));
-        assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+        server.call("GET", "/health", &[], b"").is(200);
         drop(readers);
         nothing_is_held(&server);
     }
@@ -149,11 +144,7 @@ fn two_tokens_can_fill_the_room_and_whoever_reads_makes_place() {
     assert_eq!(refused.header("retry-after"), Some("1"));
     // Two that go make place for one who reads.
     readers.truncate(1);
-    let began = Instant::now();
-    while ask(&server, &third, &[]).status != 200 {
-        assert!(began.elapsed() < LONG, "there is no room: {} MiB", held(&server));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("there is room", || ask(&server, &third, &[]).status == 200);
 }
 
 #[test]
@@ -189,11 +180,7 @@ fn lines_that_wait_for_a_slow_reader_count_too() {
     let good = readers.iter_mut().map(status).filter(|status| *status == 200).count();
     assert!(good >= 4, "{good}");
     // What each of them makes ahead of its reader is there soon, and no more.
-    let began = Instant::now();
-    while held(&server) < 2.0 {
-        assert!(began.elapsed() < LONG, "{} MiB", held(&server));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("answers are held", || held(&server) >= 2.0);
     let now = held(&server);
     assert!(now < ROOM / 2.0 + 8.0, "{now} MiB");
     drop(readers);
@@ -356,18 +343,14 @@ fn bodies_that_come_slowly_are_within_the_half_of_their_token() {
             stream
         })
         .collect();
-    let began = Instant::now();
-    while held(&server) < 3.85 {
-        assert!(began.elapsed() < LONG, "{} MiB", held(&server));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("answers are held", || held(&server) >= 3.85);
     let refused = server.call("POST", path, &[("x-api-key", &slow)], &vec![b' '; 500 << 10]);
     refused.refused(429, "too_many_requests", &["bodies"]);
     assert!(held(&server) < 4.5, "{} MiB", held(&server));
     // Another token sends as much as it may.
     let sent = " ".repeat(500 << 10) + "{}";
     let headers = [("x-api-key", &*other), ("content-type", "application/json")];
-    assert_eq!(server.call("POST", path, &headers, sent.as_bytes()).status, 200);
+    server.call("POST", path, &headers, sent.as_bytes()).is(200);
     senders.clear();
     nothing_is_held(&server);
 }

@@ -3,16 +3,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PUBLIC, Server, binary, folder};
+use tidegate_tests::{Data, EDGE, PUBLIC, Server, folder, serve, until};
 
 use crate::doors::{SOURCE, messages, rows};
 
@@ -44,16 +43,8 @@ pub(crate) fn send(server: &Server, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn until_metric(server: &Server, name: &str, value: f64) {
-    until(&format!("{name} is not {value} but {}", server.metric(name)), || server.metric(name) >= value);
+    server.until_metric(name, value);
     assert!((server.metric(name) - value).abs() < 0.5, "{name} is {}", server.metric(name));
 }
 
@@ -69,8 +60,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 /// The rows of a query over sources.
 fn query(server: &Server, text: &str) -> Vec<Value> {
     let name = format!("rows-{}", uuid::Uuid::new_v4());
-    let made = server.manage("POST", "/api/endpoints", &json!({"name": name, "query": text}));
-    assert_eq!(made.status, 201, "{}", made.body);
+    server.save(&json!({"name": name, "query": text}));
     server.query(&name, &[]).rows().to_vec()
 }
 
@@ -80,11 +70,9 @@ fn counted(message: &str) -> String {
 
 #[test]
 fn a_thousand_messages_are_there_once_over_a_stop_and_a_crash() {
-    let folder = folder();
-    let data = folder.path().join("data");
+    let data = Data::new();
     let start = || {
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        let mut command = serve(&data);
         command.envs([("TIDEGATE_SYSLOG_LISTEN", "127.0.0.1:0"), ("TIDEGATE_SYSLOG_SOURCE", SOURCE)]);
         Server::spawn(command, data.with_extension("log"), true)
     };
@@ -168,8 +156,7 @@ fn who_is_in_no_network_needs_a_token() {
     let elsewhere =
         query(&server, &format!("select event_message, m.level from `{EDGE}` cross join unnest(metadata) as m"));
     assert_eq!(elsewhere, [json!({"event_message": "elsewhere", "level": "notice"})]);
-    let schema = server.manage("GET", &format!("/api/sources/{EDGE}/schema"), &Value::Null);
-    assert_eq!(schema.status, 200);
+    let schema = server.manage("GET", &format!("/api/sources/{EDGE}/schema"), &Value::Null).is(200);
     assert!(!schema.body.to_string().contains("tidegate@32473"), "the token is stored");
     // Strangers are told to go: after some messages, and when they send none.
     let mut stream = send(&server, "<13>x\n".repeat(50).as_bytes());
@@ -185,8 +172,7 @@ fn who_is_in_no_network_needs_a_token() {
 fn what_would_let_anybody_send_is_refused_at_the_start() {
     let refused = |settings: &[(&str, &str)]| {
         let folder = folder();
-        let mut command = Command::new(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+        let mut command = serve(folder.path().join("data"));
         let output =
             command.env("TIDEGATE_SYSLOG_LISTEN", "127.0.0.1:0").envs(settings.iter().copied()).output().unwrap();
         assert!(!output.status.success());
@@ -234,7 +220,7 @@ fn hostile_streams_cost_only_themselves() {
     many[0].write_all(b"<13>still here\n").unwrap();
     until_metric(&server, ACCEPTED, 3.0);
     assert!(server.peak_memory() < 400, "{} MiB", server.peak_memory());
-    assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
+    server.call("GET", "/ready", &[], b"").is(200);
 }
 
 /// Who has no token makes the server compute nothing that grows faster than the message, and what may be a token is not stored.
@@ -262,8 +248,7 @@ fn structured_data_is_bounded_and_leaves_no_token() {
     until("refused", || refused(&server, "invalid") >= 4.0);
     until_metric(&server, ACCEPTED, 1.0);
     assert_eq!(messages(&server), [json!("[a x=\"1] five")]);
-    let schema = server.manage("GET", &format!("/api/sources/{SOURCE}/schema"), &Value::Null);
-    assert_eq!(schema.status, 200);
+    let schema = server.manage("GET", &format!("/api/sources/{SOURCE}/schema"), &Value::Null).is(200);
     assert!(!schema.body.to_string().contains("tidegate@1"), "an element with a token is stored");
 }
 

@@ -1,17 +1,10 @@
 //! Whose rows are whose: what sources declare, and what tokens that pin a tenant key read of them.
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, Server, query_string};
+use tidegate_tests::Server;
 
 fn token(server: &Server, pinned: &Value) -> String {
-    let made = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query", "pinned": pinned}));
-    assert_eq!(made.status, 201, "{}", made.body);
-    made.body["token"].as_str().unwrap().to_owned()
-}
-
-fn ask(server: &Server, token: &str, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
-    let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
-    server.call("GET", &path, &[("x-api-key", token)], b"")
+    server.token(&json!({"scopes": "query", "pinned": pinned}))
 }
 
 fn source(server: &Server, name: &str, tenant: &Value) {
@@ -21,8 +14,7 @@ fn source(server: &Server, name: &str, tenant: &Value) {
 
 fn save(server: &Server, name: &str, query: &str) {
     let body = json!({"name": name, "query": query, "sandboxable": true});
-    let saved = server.manage("POST", "/api/endpoints", &body);
-    assert_eq!(saved.status, 201, "{}", saved.body);
+    server.save(&body);
 }
 
 /// What a source declares can be read back, and what is no declaration is refused with the reason.
@@ -93,7 +85,7 @@ fn a_row_is_a_tenants_by_exactly_its_value() {
             ("ab", &[]),
         ] {
             let token = token(&server, &json!({"project": project}));
-            assert_eq!(ask(&server, &token, "all", &[]).ids(), ids, "{project}");
+            assert_eq!(server.query_as(&token, "all", &[]).ids(), ids, "{project}");
         }
         assert_eq!(server.query("all", &[]).rows().len(), 17);
     };
@@ -121,38 +113,41 @@ fn what_is_not_declared_is_refused_where_it_is_read() {
     }
     save(&server, "both", "WITH a AS (SELECT id FROM app), p AS (SELECT id FROM plain) SELECT id FROM a ORDER BY id");
     let abc = token(&server, &json!({"project": "abc"}));
-    assert_eq!(ask(&server, &abc, "of.app", &[]).ids(), ["app-abc-t1", "app-abc-t2"]);
-    assert_eq!(ask(&server, &abc, "of.regions", &[]).rows().len(), 3);
-    ask(&server, &abc, "of.plain", &[]).refused(403, "forbidden", &["does not say whose its rows are", "\"tenant\""]);
+    assert_eq!(server.query_as(&abc, "of.app", &[]).ids(), ["app-abc-t1", "app-abc-t2"]);
+    assert_eq!(server.query_as(&abc, "of.regions", &[]).rows().len(), 3);
+    server.query_as(&abc, "of.plain", &[]).refused(
+        403,
+        "forbidden",
+        &["does not say whose its rows are", "\"tenant\""],
+    );
     // A granted table that the statement does not read refuses nothing.
-    assert_eq!(ask(&server, &abc, "both", &[]).ids(), ["app-abc-t1", "app-abc-t2"]);
-    ask(&server, &abc, "both", &[("sql", "SELECT id FROM p")]).refused(403, "forbidden", &["whose its rows are"]);
-    ask(&server, &abc, "both", &[("lql", "f:p s:id")]).refused(403, "forbidden", &["whose its rows are"]);
-    let refused = ask(&server, &abc, "of.plain", &[]);
+    assert_eq!(server.query_as(&abc, "both", &[]).ids(), ["app-abc-t1", "app-abc-t2"]);
+    server.query_as(&abc, "both", &[("sql", "SELECT id FROM p")]).refused(403, "forbidden", &["whose its rows are"]);
+    server.query_as(&abc, "both", &[("lql", "f:p s:id")]).refused(403, "forbidden", &["whose its rows are"]);
+    let refused = server.query_as(&abc, "of.plain", &[]);
     assert!(!refused.body["error"].to_string().contains("plain"), "{}", refused.body);
     // Both pins must hold, and a second one never falls away.
     let both = token(&server, &json!({"project": "abc", "team": "t1"}));
-    assert_eq!(ask(&server, &both, "of.teams", &[]).ids(), ["teams-abc-t1"]);
-    ask(&server, &both, "of.app", &[]).refused(403, "forbidden", &["does not have the tenant key team"]);
+    assert_eq!(server.query_as(&both, "of.teams", &[]).ids(), ["teams-abc-t1"]);
+    server.query_as(&both, "of.app", &[]).refused(403, "forbidden", &["does not have the tenant key team"]);
     // A name that is misspelt closes.
     let misspelt = token(&server, &json!({"projct": "abc"}));
     for name in ["of.app", "of.teams", "of.plain"] {
-        ask(&server, &misspelt, name, &[]).refused(403, "forbidden", &[]);
+        server.query_as(&misspelt, name, &[]).refused(403, "forbidden", &[]);
     }
     // What is declared holds at once, for answers that were kept, too.
-    assert_eq!(server.manage("PATCH", "/api/endpoints/of.plain", &json!({"cache_duration_seconds": 600})).status, 200);
+    server.manage("PATCH", "/api/endpoints/of.plain", &json!({"cache_duration_seconds": 600})).is(200);
     let declare = |tenant: Value| {
-        let changed = server.manage("PATCH", "/api/sources/plain", &json!({"tenant": tenant, "widens": true}));
-        assert_eq!(changed.status, 200, "{}", changed.body);
+        server.manage("PATCH", "/api/sources/plain", &json!({"tenant": tenant, "widens": true})).is(200);
     };
     declare(json!({"project": "project"}));
-    assert_eq!(ask(&server, &abc, "of.plain", &[]).ids(), ["plain-abc-t1", "plain-abc-t2"]);
+    assert_eq!(server.query_as(&abc, "of.plain", &[]).ids(), ["plain-abc-t1", "plain-abc-t2"]);
     declare(json!({"project": "team"}));
-    assert_eq!(ask(&server, &abc, "of.plain", &[]).rows(), Vec::<Value>::new());
+    assert_eq!(server.query_as(&abc, "of.plain", &[]).rows(), Vec::<Value>::new());
     declare(json!("shared"));
-    assert_eq!(ask(&server, &abc, "of.plain", &[]).rows().len(), 3);
+    assert_eq!(server.query_as(&abc, "of.plain", &[]).rows().len(), 3);
     declare(Value::Null);
-    ask(&server, &abc, "of.plain", &[]).refused(403, "forbidden", &["whose its rows are"]);
+    server.query_as(&abc, "of.plain", &[]).refused(403, "forbidden", &["whose its rows are"]);
 }
 
 /// An alert asks for the tenant that it has.
@@ -190,15 +185,15 @@ fn types_are_those_of_a_tenants_own_values() {
     );
     let abc = token(&server, &json!({"project": "abc"}));
     let own = json!([{"id": "1", "n": 49, "inner_n": 49, "next": 50}]);
-    assert_eq!(ask(&server, &abc, "all", &[]).body["result"], own);
+    assert_eq!(server.query_as(&abc, "all", &[]).body["result"], own);
     for n in [json!("x"), json!(1.5), json!([1]), json!({"a": 1}), json!(true)] {
         server.send("app", &row("2", "xyz", n));
-        assert_eq!(ask(&server, &abc, "all", &[]).body["result"], own);
+        assert_eq!(server.query_as(&abc, "all", &[]).body["result"], own);
     }
     server.until_flushed();
-    assert_eq!(ask(&server, &abc, "all", &[]).body["result"], own);
+    assert_eq!(server.query_as(&abc, "all", &[]).body["result"], own);
     server.send("app", &row("3", "abc", json!("y")));
     let sql = [("sql", "SELECT n FROM (SELECT id, SAFE_CAST(n AS STRING) AS n FROM t) ORDER BY id")];
     save(&server, "plain", "WITH t AS (SELECT id, n FROM app) SELECT * FROM t");
-    assert_eq!(ask(&server, &abc, "plain", &sql).column("n"), [json!("49"), json!("y")]);
+    assert_eq!(server.query_as(&abc, "plain", &sql).column("n"), [json!("49"), json!("y")]);
 }

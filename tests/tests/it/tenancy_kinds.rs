@@ -2,18 +2,12 @@
 //! neither let a tenant read rows of others nor keep it from its own.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Server, binary, folder, query_string};
-
-use crate::follow::wait;
+use tidegate_tests::{Server, folder, query_string, until};
 
 fn start(data: &Path, flush: &str) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
-    command.env("TIDEGATE_INGEST_FLUSH_INTERVAL", flush);
-    Server::spawn(command, data.with_extension("log"), true)
+    Server::start_set_in(data, &[("TIDEGATE_INGEST_FLUSH_INTERVAL", flush)])
 }
 
 /// A source, its key, its events in the order in which they come, and the ids that each tenant reads.
@@ -162,8 +156,7 @@ fn one_senders_kinds_decide_nothing_for_others() {
         })
         .collect();
     for Case { name, key, events, .. } in cases() {
-        let made = server.manage("POST", "/api/sources", &json!({"name": name, "tenant": {"project": key}}));
-        assert_eq!(made.status, 201, "{}", made.body);
+        server.manage("POST", "/api/sources", &json!({"name": name, "tenant": {"project": key}})).is(201);
         // Each in a call of its own: the first decides what comes first.
         for event in events {
             let mut event = event;
@@ -171,18 +164,19 @@ fn one_senders_kinds_decide_nothing_for_others() {
             server.send(name, &json!([event]));
         }
         let query = format!("WITH t AS (SELECT * FROM `{name}`) SELECT id FROM t");
-        let saved = server.manage(
-            "POST",
-            "/api/endpoints",
-            &json!({"name": format!("read.{name}"), "query": query, "sandboxable": true}),
-        );
-        assert_eq!(saved.status, 201, "{}", saved.body);
+        server
+            .manage(
+                "POST",
+                "/api/endpoints",
+                &json!({"name": format!("read.{name}"), "query": query, "sandboxable": true}),
+            )
+            .is(201);
     }
     check(&server, &tokens, "in memory");
     server.stop("-TERM");
     let server = start(&data, "100 ms");
     for Case { name, .. } in cases() {
-        wait("a flush", || {
+        until("a flush", || {
             let source = server.manage("GET", &format!("/api/sources/{name}"), &Value::Null);
             source.body["memory_rows"] == json!(0)
         });

@@ -3,6 +3,9 @@
 use serde_json::json;
 
 use super::super::support::World;
+use super::tables::json_cases;
+
+const CASES: &str = include_str!("cases/aggregates.txt");
 
 #[test]
 fn aggregates() {
@@ -48,16 +51,7 @@ fn the_largest_sums_are_exact_in_whatever_order_their_weights_come() {
 #[test]
 fn ignore_nulls_behind_a_call_is_the_aggregates() {
     let world = World::new();
-    for (expression, expected) in [
-        ("ARRAY_AGG(IF(x > 1, x, NULL) IGNORE NULLS ORDER BY x)", json!([2, 3])),
-        ("ARRAY_AGG(NULLIF(x, 2) IGNORE NULLS ORDER BY x DESC)", json!([3, 1])),
-        ("ARRAY_AGG(DISTINCT NULLIF(x, 2) IGNORE NULLS ORDER BY NULLIF(x, 2))", json!([1, 3])),
-        ("ARRAY_AGG(NULLIF(x, 1) IGNORE NULLS ORDER BY x LIMIT 1)", json!([2])),
-        ("ARRAY_AGG(NULLIF(x, 1) RESPECT NULLS ORDER BY x LIMIT 1)", json!([null])),
-        ("ARRAY_AGG(SAFE_DIVIDE(x, x - 1) IGNORE NULLS ORDER BY x)", json!([2.0, 1.5])),
-        ("ARRAY_AGG(IF(x > 9, x, NULL) IGNORE NULLS)", json!(null)),
-        ("ARRAY_LENGTH(ARRAY_AGG(x))", json!(3)),
-    ] {
+    for (expression, expected) in json_cases(CASES, "ignore_nulls_behind_a_call_is_the_aggregates") {
         let rows = world.rows(&format!("SELECT {expression} AS v FROM UNNEST([1, 2, 3]) AS x"));
         assert_eq!(rows, json!([{"v": expected}]), "{expression}");
     }
@@ -71,18 +65,7 @@ fn ignore_nulls_behind_a_call_is_the_aggregates() {
 fn array_agg_with_a_limit_holds_the_first_in_the_order() {
     let world = World::new();
     let from = "FROM UNNEST([STRUCT(1 AS k, 'a' AS t), STRUCT(3, 'c'), STRUCT(2, NULL), STRUCT(3, 'd'), STRUCT(NULL, 'e')]) AS x";
-    for (expression, expected) in [
-        ("ARRAY_AGG(t ORDER BY k DESC, t LIMIT 2)", json!(["c", "d"])),
-        ("ARRAY_AGG(t ORDER BY k LIMIT 2)", json!(["e", "a"])),
-        ("ARRAY_AGG(t ORDER BY k NULLS LAST LIMIT 3)", json!(["a", null, "c"])),
-        ("ARRAY_AGG(t IGNORE NULLS ORDER BY k DESC, t DESC LIMIT 3)", json!(["d", "c", "a"])),
-        ("ARRAY_AGG(STRUCT(k, t) ORDER BY k DESC, t LIMIT 1)[OFFSET(0)].t", json!("c")),
-        ("ARRAY_LENGTH(ARRAY_AGG(t LIMIT 2))", json!(2)),
-        ("ARRAY_LENGTH(ARRAY_AGG(t LIMIT 9))", json!(5)),
-        ("ARRAY_AGG(DISTINCT k ORDER BY k DESC LIMIT 2)", json!([3, 2])),
-        ("STRING_AGG(t, '-' ORDER BY t DESC LIMIT 2)", json!("e-d")),
-        ("ARRAY_AGG([STRUCT(t AS y)][OFFSET(0)] ORDER BY t DESC LIMIT 1)[OFFSET(0)].y", json!("e")),
-    ] {
+    for (expression, expected) in json_cases(CASES, "array_agg_with_a_limit_holds_the_first_in_the_order") {
         assert_eq!(world.rows(&format!("SELECT {expression} AS v {from}")), json!([{"v": expected}]), "{expression}");
     }
     // In groups, of which the parts of the input each hold some.
@@ -117,17 +100,7 @@ fn distinct_values_are_counted() {
         uuid(1),
         uuid(1)
     );
-    for (expression, expected) in [
-        ("COUNT(DISTINCT t)", json!(5)),
-        ("COUNT(DISTINCT n)", json!(4)),
-        ("COUNT(DISTINCT CAST(n AS STRING))", json!(4)),
-        ("COUNT(DISTINCT UPPER(t))", json!(5)),
-        ("COUNT(DISTINCT NULLIF(t, ''))", json!(4)),
-        ("COUNT(DISTINCT t) + COUNT(DISTINCT n) + COUNT(t) + COUNT(*)", json!(24)),
-        ("COUNT(DISTINCT IF(k = 2, t, NULL))", json!(0)),
-        ("MAX((SELECT COUNT(DISTINCT y) FROM UNNEST(['a', 'b', 'a', NULL, t]) AS y))", json!(3)),
-        ("MAX((SELECT COUNT(DISTINCT y) FROM UNNEST(IF(k > 9, [t], [])) AS y))", json!(0)),
-    ] {
+    for (expression, expected) in json_cases(CASES, "distinct_values_are_counted") {
         assert_eq!(world.rows(&format!("SELECT {expression} AS v {from}")), json!([{"v": expected}]), "{expression}");
     }
     assert_eq!(world.rows(&format!("SELECT COUNT(DISTINCT t) AS v {from} WHERE k > 9")), json!([{"v": 0}]));
@@ -186,22 +159,7 @@ fn floats_are_still_what_joins_and_subqueries_are_by() {
     let world = World::new()
         .source("a", &[json!({"f": 1.5, "k": 1}), json!({"f": 2.5, "k": 2})])
         .source("b", &[json!({"f": 2.5, "v": "x"}), json!({"f": 3.5, "v": "y"})]);
-    for (sql, expected) in [
-        ("select k, v from a join b on a.f = b.f", json!([{"k": 2, "v": "x"}])),
-        ("select k, v from a join b using (f)", json!([{"k": 2, "v": "x"}])),
-        (
-            "select k, v from a left join b on a.f = b.f and b.f > 2 order by k",
-            json!([{"k": 1, "v": null}, {"k": 2, "v": "x"}]),
-        ),
-        ("select k from a where f in (select f from b)", json!([{"k": 2}])),
-        (
-            "select k, (select max(v) from b where b.f = a.f) as v from a order by k",
-            json!([{"k": 1, "v": null}, {"k": 2, "v": "x"}]),
-        ),
-        ("select k from a where exists (select 1 from b where b.f = a.f)", json!([{"k": 2}])),
-        ("select k from a where exists (select 1 from b where a.f = b.f)", json!([{"k": 2}])),
-        ("select count(*) as c from a, b where a.f < b.f", json!([{"c": 3}])),
-    ] {
+    for (sql, expected) in json_cases(CASES, "floats_are_still_what_joins_and_subqueries_are_by") {
         assert_eq!(world.rows(sql), expected, "{sql}");
     }
 }

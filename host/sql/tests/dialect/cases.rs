@@ -18,6 +18,7 @@ mod operators;
 mod remarks;
 mod shared_parts;
 mod subqueries;
+mod tables;
 mod times;
 mod unite;
 mod unnest;

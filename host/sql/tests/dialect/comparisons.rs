@@ -3,6 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::support::World;
+use super::tables::json_cases;
+
+const CASES: &str = include_str!("cases/comparisons.txt");
 
 /// The second NaN has a sign on most processors.
 const VALUES: [(&str, Option<f64>); 8] = [
@@ -246,25 +249,7 @@ fn membership_of_a_constant_stands_in_aggregates_and_keys() {
 fn structs_compare_field_by_field() {
     let null = "CAST(NULL AS INT64)";
     let pairs = [("1", "1"), ("1", "2"), (null, "1"), (null, null)];
-    for (form, expected) in [
-        ("(X, 1) = (Y, 1)", json!([true, false, null, null])),
-        ("(X, 1) != (Y, 1)", json!([false, true, null, null])),
-        ("NOT (X, 1) = (Y, 1)", json!([false, true, null, null])),
-        ("(X, 1) = (Y, 2)", json!([false, false, false, false])),
-        ("(X, 1) != (Y, 2)", json!([true, true, true, true])),
-        (
-            "STRUCT(X AS a, STRUCT(1.5 AS c) AS b) = STRUCT(Y AS a, STRUCT(1.5 AS c) AS b)",
-            json!([true, false, null, null]),
-        ),
-        ("(X, 1) IN ((Y, 1), (7, 7))", json!([true, false, null, null])),
-        ("(X, 1) NOT IN ((Y, 1), (7, 7))", json!([false, true, null, null])),
-        ("(X, 1) NOT IN ((Y, 2), (7, 7))", json!([true, true, true, true])),
-        ("(X, 1) IS NOT DISTINCT FROM (Y, 1)", json!([true, false, false, true])),
-        ("(X, 1) IS DISTINCT FROM (Y, 1)", json!([false, true, true, false])),
-        ("CASE (X, 1) WHEN (Y, 1) THEN 'same' ELSE 'other' END", json!(["same", "other", "other", "other"])),
-        ("NULLIF(STRUCT(X AS a), STRUCT(Y AS a)) IS NULL", json!([true, false, false, false])),
-        ("(SELECT COUNT(*) FROM UNNEST([STRUCT(Y AS a, 1 AS b), (7, 7)]) AS z WHERE (X, 1) = z)", json!([1, 0, 0, 0])),
-    ] {
+    for (form, expected) in json_cases(CASES, "structs_compare_field_by_field") {
         let value = |(x, y): (&str, &str)| {
             let literal = format!("SELECT {} AS v", form.replace('X', x).replace('Y', y));
             let column =

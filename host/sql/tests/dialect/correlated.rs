@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use tidegate_model::Code;
 
 use super::super::support::World;
+use super::tables::json_cases;
+
+const CASES: &str = include_str!("cases/correlated.txt");
 
 /// `p` has two rows of `a`, one without `v` and one without `k`; `q` has two rows for the first of `p`.
 fn world() -> World {
@@ -92,42 +95,14 @@ fn the_first_row_in_an_order_is_a_value_or_an_array() {
 
 #[test]
 fn without_from_a_subquery_is_its_value() {
-    for (expression, expected) in [
-        ("(SELECT p.v)", json!([10, 20, null, 40])),
-        ("(SELECT p.v + 1 WHERE p.num > 1)", json!([null, 21, null, 41])),
-        ("(SELECT MAX(x) FROM (SELECT 1 AS x UNION ALL SELECT 2))", json!([2, 2, 2, 2])),
-        ("ARRAY(SELECT AS STRUCT p.num AS a, p.k AS b)[OFFSET(0)].b", json!(["a", "a", "b", null])),
-        ("EXISTS(SELECT 1)", json!([true, true, true, true])),
-        ("(SELECT (SELECT COUNT(*) FROM q))", json!([4, 4, 4, 4])),
-        ("p.num IN (SELECT 1)", json!([true, false, false, false])),
-        ("(SELECT COUNT(*))", json!([1, 1, 1, 1])),
-    ] {
+    for (expression, expected) in json_cases(CASES, "without_from_a_subquery_is_its_value") {
         assert_eq!(values(expression), expected, "{expression}");
     }
 }
 
 #[test]
 fn not_in_knows_null() {
-    for (condition, expected) in [
-        ("k NOT IN (SELECT w FROM q WHERE q.num = p.num)", json!([1, 2, 4])),
-        ("k NOT IN (SELECT w FROM q)", json!([1, 2])),
-        ("k IN (SELECT w FROM q WHERE q.num = p.num)", json!([3])),
-        ("NOT (k IN (SELECT w FROM q WHERE q.num = p.num))", json!([1, 2, 4])),
-        ("5 NOT IN (SELECT v FROM p)", json!([])),
-        ("5 NOT IN (SELECT num FROM p)", json!([1, 2, 3, 4])),
-        ("NOT (5 IN (SELECT v FROM p))", json!([])),
-        ("CASE WHEN 5 NOT IN (SELECT v FROM p) THEN TRUE ELSE FALSE END", json!([])),
-        ("NULL NOT IN (SELECT num FROM q)", json!([])),
-        ("(NULL IN (SELECT num FROM q)) IS NULL", json!([1, 2, 3, 4])),
-        ("num NOT IN (SELECT v FROM p)", json!([])),
-        ("num = 1 OR 5 NOT IN (SELECT v FROM p)", json!([1])),
-        ("num = 1 OR num NOT IN (SELECT v FROM p WHERE v IS NOT NULL)", json!([1, 2, 3, 4])),
-        ("num = 1 OR num NOT IN (SELECT v FROM p)", json!([1])),
-        ("num IN (SELECT num FROM q) OR num = 4", json!([1, 3, 4])),
-        ("num IN (SELECT num FROM q) AND v IS NULL", json!([3])),
-        ("(num IN (SELECT num FROM q)) IS NOT TRUE", json!([2, 4])),
-        ("k NOT IN (SELECT w FROM q WHERE FALSE)", json!([1, 2, 3, 4])),
-    ] {
+    for (condition, expected) in json_cases(CASES, "not_in_knows_null") {
         assert_eq!(kept(condition), expected, "{condition}");
     }
 }
@@ -135,32 +110,7 @@ fn not_in_knows_null() {
 #[test]
 fn subqueries_stand_in_aggregates_keys_and_joins() {
     let world = world();
-    for (sql, expected) in [
-        ("SELECT COUNTIF(num IN (SELECT num FROM q)) AS n FROM p", json!([{"n": 2}])),
-        ("SELECT SUM(CASE WHEN num IN (SELECT num FROM q) THEN 1 ELSE 0 END) AS n FROM p", json!([{"n": 2}])),
-        ("SELECT COUNTIF(EXISTS(SELECT 1 FROM q WHERE q.num = p.num)) AS n FROM p", json!([{"n": 2}])),
-        ("SELECT MAX((SELECT COUNT(*) FROM q WHERE q.num = p.num)) AS n FROM p", json!([{"n": 2}])),
-        (
-            "SELECT num IN (SELECT num FROM q) AS m, COUNT(*) AS n FROM p GROUP BY m ORDER BY m",
-            json!([{"m": false, "n": 2}, {"m": true, "n": 2}]),
-        ),
-        (
-            "SELECT k, (SELECT COUNT(*) FROM q) + COUNT(*) AS n FROM p GROUP BY k ORDER BY k",
-            json!([{"k": null, "n": 5}, {"k": "a", "n": 6}, {"k": "b", "n": 5}]),
-        ),
-        (
-            "SELECT p.num, q.w FROM p JOIN q ON p.num = q.num AND q.w IN (SELECT k FROM p)",
-            json!([{"num": 3, "w": "b"}]),
-        ),
-        (
-            "SELECT p.num FROM p JOIN q ON p.num = q.num AND q.at = (SELECT MAX(at) FROM q) ORDER BY 1",
-            json!([{"num": 1}]),
-        ),
-        (
-            "SELECT num FROM p QUALIFY ROW_NUMBER() OVER (ORDER BY num DESC) = (SELECT MIN(at) FROM q)",
-            json!([{"num": 4}]),
-        ),
-    ] {
+    for (sql, expected) in json_cases(CASES, "subqueries_stand_in_aggregates_keys_and_joins") {
         assert_eq!(world.rows(sql), expected, "{sql}");
     }
 }

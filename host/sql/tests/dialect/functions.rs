@@ -5,6 +5,9 @@ use serde_json::json;
 use tidegate_model::Code;
 
 use super::super::support::{World, value};
+use super::tables::{json_cases, text_cases};
+
+const CASES: &str = include_str!("cases/functions.txt");
 
 #[test]
 fn a_statement_that_makes_too_much_is_stopped_before_it_does() {
@@ -53,20 +56,7 @@ fn a_statement_that_makes_too_much_is_stopped_before_it_does() {
 #[test]
 fn what_is_within_the_bounds_runs() {
     let world = World::new().source("t", &[json!({"s": "ab", "n": 3}), json!({"s": "c", "n": 2})]);
-    for (sql, expected) in [
-        ("select repeat(s, n) as v from t order by n", json!([{"v": "cc"}, {"v": "ababab"}])),
-        ("select length(repeat('ab', 5000000)) as v from t limit 1", json!([{"v": 10_000_000}])),
-        ("select array_length(generate_array(1, 50000)) as v from t", json!([{"v": 50_000}, {"v": 50_000}])),
-        ("select lpad(s, n, '*') as v from t order by n", json!([{"v": "*c"}, {"v": "*ab"}])),
-        ("select s || null as v from t", json!([{"v": null}, {"v": null}])),
-        (
-            "select timestamp_sub(timestamp '1970-01-02', interval n hour) as v from t order by n",
-            json!([{"v": 79_200_000_000_i64}, {"v": 75_600_000_000_i64}]),
-        ),
-        ("select n * interval 1 day as v from t order by n", json!([{"v": "0-0 2 0:0:0"}, {"v": "0-0 3 0:0:0"}])),
-        ("select x from t, unnest(generate_array(1, n)) as x order by x desc limit 1", json!([{"x": 3}])),
-        ("select if(n > 2, error('large'), s) as v from t where n < 3", json!([{"v": "c"}])),
-    ] {
+    for (sql, expected) in json_cases(CASES, "what_is_within_the_bounds_runs") {
         assert_eq!(world.rows(sql), expected, "{sql}");
     }
 }
@@ -157,43 +147,10 @@ proptest! {
 #[test]
 fn json_is_changed_where_a_path_fits() {
     let json = r#"parse_json('{"a": 1, "l": [1, {"b": null}], "n": null}')"#;
-    for (call, expected) in [
-        ("json_set(J, '$.l[3]', 'x')", json!({"a": 1, "l": [1, {"b": null}, null, "x"], "n": null})),
-        ("json_set(J, '$.a.b', 1)", json!({"a": 1, "l": [1, {"b": null}], "n": null})),
-        ("json_set(J, '$.n.x[1]', 1)", json!({"a": 1, "l": [1, {"b": null}], "n": {"x": [null, 1]}})),
-        ("json_set(J, '$', struct(1 as z))", json!({"z": 1})),
-        ("json_set(J, '$.a', null)", json!({"a": null, "l": [1, {"b": null}], "n": null})),
-        ("json_remove(J, '$.l[1].b', '$.l[0]', '$.none')", json!({"a": 1, "l": [{}], "n": null})),
-        ("json_strip_nulls(J)", json!({"a": 1, "l": [1, {}]})),
-        ("json_strip_nulls(J, '$.l')", json!({"a": 1, "l": [1, {}], "n": null})),
-        (
-            "json_array_append(J, '$.l', [1, 2], append_each_element => false)",
-            json!({"a": 1, "l": [1, {"b": null}, [1, 2]], "n": null}),
-        ),
-        ("json_array_append(J, '$.n', 1, '$.a', 2)", json!({"a": 1, "l": [1, {"b": null}], "n": [1]})),
-        ("json_array_insert(J, '$.l[0]', [7, 8])", json!({"a": 1, "l": [7, 8, 1, {"b": null}], "n": null})),
-        ("json_set(null, '$.a', 1)", json!(null)),
-        ("json_object(['a', 'a', 'b'], [1, 2, null])", json!({"a": 1, "b": null})),
-        ("int64_array(parse_json('null'))", json!(null)),
-        ("from_base32(to_base32(b'x')) = b'x'", json!(true)),
-        ("to_base32('')", json!("")),
-        ("parse_numeric(' - 12.5 ')", json!(-12.5)),
-        ("safe.parse_numeric('1.2.3')", json!(null)),
-    ] {
+    for (call, expected) in json_cases(CASES, "json_is_changed_where_a_path_fits") {
         assert_eq!(value(&call.replace('J', json)), expected, "{call}");
     }
-    for (call, needle) in [
-        ("json_set(parse_json('[]'), '$[9000000]', 1)", "would be filled up"),
-        ("json_remove(parse_json('[]'), '$')", "cannot remove the whole"),
-        ("json_set(parse_json('[]'), 'a', 1)", "is no JSON path"),
-        ("json_object(['a'], [1, 2])", "1 keys and 2 values"),
-        ("int64_array(parse_json('[1, \"x\"]'))", "string among its INT64"),
-        ("bool_array(parse_json('{}'))", "object and not an array of BOOL"),
-        ("parse_numeric('ten')", "cannot be read as NUMERIC"),
-        ("from_base32('1')", "is no Base32 text"),
-        ("edit_distance('a', 'b', most => 1)", "named argument"),
-        ("search('a', 'b')", "CONTAINS_SUBSTR"),
-    ] {
+    for (call, needle) in text_cases(CASES, "json_is_changed_where_a_path_fits 2") {
         let failure = World::new().failure(&format!("select {call}"));
         assert!(failure.message.contains(needle), "{call}: {failure}");
     }
@@ -332,25 +289,7 @@ fn bytes_are_taken_apart_as_bytes_and_are_not_read_as_text() {
 
 #[test]
 fn bytes_are_compared_with_bytes() {
-    for (condition, expected) in [
-        ("b'abc' like b'a%'", json!(true)),
-        (r"b'a\xffc' like b'a_c'", json!(true)),
-        (r"b'\xc3\xa9' like b'_'", json!(false)),
-        (r"b'\xc3\xa9' like b'__'", json!(true)),
-        (r"b'\xff\n' like b'%\xff_'", json!(true)),
-        (r"b'\xe9' like b'\xc9'", json!(false)),
-        (r"b'a%' like rb'a\%'", json!(true)),
-        (r"b'ab' like rb'a\%'", json!(false)),
-        ("b'abc' not like any (b'x%', b'%c')", json!(true)),
-        ("b'abc' like null", json!(null)),
-        ("cast(null as bytes) like b'%'", json!(null)),
-        ("null like b'%'", json!(null)),
-        ("b'a' = b'a'", json!(true)),
-        ("b'a' < b'b'", json!(true)),
-        ("b'a' in (b'a', b'b')", json!(true)),
-        ("b'a' in unnest([b'a'])", json!(true)),
-        ("b'a' = null", json!(null)),
-    ] {
+    for (condition, expected) in json_cases(CASES, "bytes_are_compared_with_bytes") {
         assert_eq!(value(condition), expected, "{condition}");
     }
     let world = World::new().source("t", &[json!({"s": "a_"}), json!({"s": "b"})]);

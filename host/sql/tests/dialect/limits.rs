@@ -7,6 +7,9 @@ use tidegate_model::{Code, Failure};
 use tidegate_sql::Stop;
 
 use super::super::support::World;
+use super::tables::json_cases;
+
+const CASES: &str = include_str!("cases/limits.txt");
 
 /// A table of `rows` rows.
 fn world(rows: usize) -> World {
@@ -250,25 +253,7 @@ fn keys_and_windows_that_cannot_be_planned_in_time_are_refused() {
 #[test]
 fn long_constants_are_what_they_were() {
     let world = world(3);
-    for (sql, expected) in [
-        ("select length(repeat('ab', 5000)) as v", json!([{"v": 10_000}])),
-        ("select count(*) as v from t where length(s) < length(repeat('x', 9000))", json!([{"v": 3}])),
-        (
-            "select count(*) as v from t where s || repeat('x', 9000) like concat('some%', repeat('x', 8000))",
-            json!([{"v": 3}]),
-        ),
-        (
-            "select length(k) as v, count(*) as c from (select repeat('x', 9000) as k from t) group by k",
-            json!([{"v": 9_000, "c": 3}]),
-        ),
-        (
-            "select length(repeat('x', 9000)) as v, count(*) as c from t group by repeat('x', 9000)",
-            json!([{"v": 9_000, "c": 3}]),
-        ),
-        ("select edit_distance(repeat('a', 3000), repeat('b', 3000)) as v", json!([{"v": 3_000}])),
-        ("select if(n > 5, length(repeat('x', 9000)), n) as v from t order by n limit 1", json!([{"v": 0}])),
-        ("select length(cast(repeat('x', 9000) as bytes)) as v", json!([{"v": 9_000}])),
-    ] {
+    for (sql, expected) in json_cases(CASES, "long_constants_are_what_they_were") {
         assert_eq!(world.rows(sql), expected, "{sql}");
     }
 }

@@ -4,6 +4,9 @@ use serde_json::json;
 use tidegate_model::Code;
 
 use super::super::support::World;
+use super::tables::json_cases;
+
+const CASES: &str = include_str!("cases/names.txt");
 
 fn world() -> World {
     World::new()
@@ -228,17 +231,7 @@ fn every_key_of_an_event_has_a_name() {
         "m": {"": "empty", "a`b": "tick", "c\\d": "slash", "_present": true},
     });
     let world = World::new().source("t", &[event]);
-    for (sql, expected) in [
-        ("select m.`` as v from t cross join unnest(m) as m", json!([{"v": "empty"}])),
-        ("select m.`a\\`b` as v from t cross join unnest(m) as m", json!([{"v": "tick"}])),
-        ("select m.`a``b` as v from t cross join unnest(m) as m", json!([{"v": "tick"}])),
-        ("select m.`c\\d` as v from t cross join unnest(m) as m", json!([{"v": "slash"}])),
-        ("select m.`c\\\\d` as v from t cross join unnest(m) as m", json!([{"v": "slash"}])),
-        // The store's own field is none that a text can name.
-        ("select m._present as v from t cross join unnest(m) as m", json!([{"v": null}])),
-        ("select count(*) as v from t cross join unnest(m) as m where m.`` = 'empty'", json!([{"v": 1}])),
-        ("select _overflow as v, _HOSTNAME as h from t", json!([{"v": "o", "h": "h"}])),
-    ] {
+    for (sql, expected) in json_cases(CASES, "every_key_of_an_event_has_a_name") {
         assert_eq!(world.rows(sql), expected, "{sql}");
     }
     let all = world.rows("select * from t");

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 use tidegate_model::Code;
 
 use super::super::support::World;
+use super::tables::json_cases;
+
+const CASES: &str = include_str!("cases/subqueries.txt");
 
 fn world() -> World {
     World::new().source(
@@ -25,50 +28,7 @@ fn values(expression: &str) -> Value {
 
 #[test]
 fn a_subquery_over_a_list_is_answered_for_each_row() {
-    for (expression, expected) in [
-        ("exists(select 1 from unnest(tags) as tag where tag = 'x')", json!([true, false, false, false])),
-        ("not exists(select 1 from unnest(tags) as tag where tag = 'x')", json!([false, true, true, true])),
-        ("exists(select 1 from unnest(items) as i where i.v = n)", json!([false, true, false, true])),
-        ("(select count(*) from unnest(items) as i)", json!([2, 1, 0, 2])),
-        ("(select sum(i.v) from unnest(items) as i where i.k is not null)", json!([4, 5, null, null])),
-        ("(select sum(i.v) + max(n) from unnest(items) as i)", json!([6, 10, null, 6])),
-        ("(select count(*) * n from unnest(items) as i)", json!([4, 5, null, 6])),
-        (
-            "(select string_agg(distinct tag, '+' order by tag desc) from unnest(tags) as tag)",
-            json!(["y+x", null, null, "z"]),
-        ),
-        ("(select i.v from unnest(items) as i order by i.v desc limit 1)", json!([3, 5, null, 3])),
-        ("(select at from unnest(tags) as tag with offset as at where tag = 'y')", json!([1, null, null, null])),
-        ("array(select tag from unnest(tags) as tag where tag > 'x')", json!([["y"], [], [], ["z"]])),
-        ("array(select distinct tag from unnest(tags) as tag order by tag)", json!([["x", "y"], [], [], [null, "z"]])),
-        (
-            "array(select upper(tag) from unnest(tags) as tag with offset as at order by at desc limit 2)",
-            json!([["X", "Y"], [], [], [null, "Z"]]),
-        ),
-        (
-            "array(select as struct i.k, i.v * 2 as w from unnest(items) as i)",
-            json!([
-                [{"k": "a", "w": 2}, {"k": "b", "w": 6}], [{"k": "a", "w": 10}], [], [{"k": null, "w": 6}, {"k": "c", "w": null}]
-            ]),
-        ),
-        (
-            "array(select x + y from unnest(m.list) as x, unnest([10, 20]) as y order by 1)",
-            json!([[11, 12, 21, 22], [15, 25], [], []]),
-        ),
-        ("'x' in (select tag from unnest(tags) as tag)", json!([true, false, false, null])),
-        ("'x' not in (select tag from unnest(tags) as tag)", json!([false, true, true, null])),
-        ("n in (select i.v from unnest(items) as i)", json!([false, true, false, true])),
-        (
-            "exists(select 1 from unnest(items) as i where exists(select 1 from unnest(tags) as tag where i.k < tag))",
-            json!([true, false, false, true]),
-        ),
-        ("exists(select 1 from unnest([t.m]) as r where r.level = 'warn')", json!([false, false, false, true])),
-        ("(select count(*) from unnest(m) as r)", json!([1, 1, 0, 1])),
-        ("(select count(l) from unnest(t.m) as r, unnest(r.list) as l where l > 1)", json!([1, 1, 0, 0])),
-        ("array(select r.level from unnest(m) as r)", json!([["info"], [null], [], ["warn"]])),
-        ("(select max(x) from unnest([1, 4, n]) as x)", json!([4, 5, 4, 4])),
-        ("(select as struct r.level as l from unnest(m) as r).l", json!(["info", null, null, "warn"])),
-    ] {
+    for (expression, expected) in json_cases(CASES, "a_subquery_over_a_list_is_answered_for_each_row") {
         let expression = expression.replace("m.list", "(select r.list from unnest(m) as r)").replace("[t.m]", "m");
         assert_eq!(values(&expression), expected, "{expression}");
     }

@@ -3,6 +3,9 @@
 use serde_json::json;
 
 use super::super::support::{World, value};
+use super::tables::{json_cases, text_cases};
+
+const CASES: &str = include_str!("cases/times.txt");
 
 #[test]
 fn time_functions_work_in_utc() {
@@ -65,18 +68,7 @@ fn stored_times_of_any_year_are_cut_to_every_part() {
 
 #[test]
 fn intervals_are_compared_by_their_length() {
-    for (expression, expected) in [
-        ("interval 25 hour > interval 1 day", json!(true)),
-        ("interval 1 day = interval 24 hour", json!(true)),
-        ("interval 1 month = interval 30 day", json!(true)),
-        ("interval 1 day != interval 24 hour", json!(false)),
-        ("interval 1 month < interval 29 day", json!(false)),
-        ("interval 1 day in (interval 1 hour, interval 24 hour)", json!(true)),
-        ("interval 36 hour between interval 1 day and interval 2 day", json!(true)),
-        ("case interval 24 hour when interval 1 day then 'same' end", json!("same")),
-        ("nullif(interval 24 hour, interval 1 day)", json!(null)),
-        ("interval 1 day < null", json!(null)),
-    ] {
+    for (expression, expected) in json_cases(CASES, "intervals_are_compared_by_their_length") {
         assert_eq!(value(expression), expected, "{expression}");
     }
     let world = World::new();
@@ -96,20 +88,7 @@ fn intervals_are_compared_by_their_length() {
 
 #[test]
 fn a_date_and_an_interval_are_a_datetime() {
-    for (expression, expected) in [
-        ("date '2025-01-01' + interval 1 hour", json!("2025-01-01T01:00:00")),
-        ("date '2025-01-01' + interval 1 day", json!("2025-01-02T00:00:00")),
-        ("interval 1 day + date '2025-01-01'", json!("2025-01-02T00:00:00")),
-        ("date '2025-03-31' - interval 1 month", json!("2025-02-28T00:00:00")),
-        ("date_add(date '2025-01-01', interval 1 day)", json!("2025-01-02")),
-        ("datetime_add(date '2025-01-01', interval 1 hour)", json!("2025-01-01T01:00:00")),
-        ("1 + date '2025-01-01'", json!("2025-01-02")),
-        ("date '2025-01-02' > date '2025-01-01' + interval 23 hour", json!(true)),
-        ("date '2025-01-02' = date '2025-01-01' + interval 24 hour", json!(true)),
-        ("date '2025-01-02' = date '2025-01-01' + interval 25 hour", json!(false)),
-        ("date_diff(date '2025-01-10', date '2025-01-10' - interval 9 day, day)", json!(9)),
-        ("date_trunc('hour', date '2025-01-10')", json!("2025-01-10T00:00:00")),
-    ] {
+    for (expression, expected) in json_cases(CASES, "a_date_and_an_interval_are_a_datetime") {
         assert_eq!(value(expression), expected, "{expression}");
     }
     let world = World::new().source("t", &[json!({"timestamp": 1_763_596_800_000_000_i64})]);
@@ -131,19 +110,7 @@ fn a_date_and_an_interval_are_a_datetime() {
 #[test]
 fn times_out_of_range_are_told_in_the_words_of_the_language() {
     let world = World::new().source("t", &[json!({"n": 3_000_000_000_i64})]);
-    for (expression, needle) in [
-        ("date_from_unix_date(3000000000)", "years are 1 to 9999"),
-        ("date_from_unix_date(n)", "years are 1 to 9999"),
-        ("date '2025-01-01' + 3000000000", "years are 1 to 9999"),
-        ("date '2025-01-01' - n", "years are 1 to 9999"),
-        ("date_add(date '2025-01-01', interval 3000000000 day)", "the INTERVAL is too large"),
-        ("date_add(date '2025-01-01', interval n day)", "the INTERVAL is too large"),
-        ("date_add(date '2025-01-01', interval 3000000 day)", "years are 1 to 9999"),
-        ("timestamp_add(timestamp '9999-12-31 23:00:00', interval 1 day)", "years are 1 to 9999"),
-        ("timestamp_sub(timestamp '0001-01-01', interval 1 month)", "years are 1 to 9999"),
-        ("timestamp_micros(9223372036854775807)", "years are 1 to 9999"),
-        ("timestamp_seconds(9223372036854775807)", "years are 1 to 9999"),
-    ] {
+    for (expression, needle) in text_cases(CASES, "times_out_of_range_are_told_in_the_words_of_the_language") {
         let failure = world.failure(&format!("select {expression} as v from t"));
         assert!(failure.message.contains(needle), "{expression}: {failure}");
         assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
@@ -181,16 +148,7 @@ fn intervals_are_summed_and_divided() {
 #[test]
 fn an_interval_is_of_any_expression() {
     let world = World::new();
-    for (expression, expected) in [
-        ("TIMESTAMP '2025-01-01' + INTERVAL n * 5 MINUTE", "2025-01-01 00:10:00"),
-        ("TIMESTAMP '2025-01-01' + INTERVAL 1 + 1 DAY", "2025-01-03 00:00:00"),
-        ("TIMESTAMP '2025-01-01' + INTERVAL t.n MINUTE", "2025-01-01 00:02:00"),
-        ("TIMESTAMP_ADD(TIMESTAMP '2025-01-01', INTERVAL t.n + 1 HOUR)", "2025-01-01 03:00:00"),
-        ("TIMESTAMP '2025-01-01' + INTERVAL -n DAY", "2024-12-30 00:00:00"),
-        ("TIMESTAMP '2025-01-01' - INTERVAL '1 hour'", "2024-12-31 23:00:00"),
-        ("TIMESTAMP '2025-01-01' - INTERVAL '1 hour' - INTERVAL '1' DAY", "2024-12-30 23:00:00"),
-        ("TIMESTAMP '2025-01-01' + INTERVAL (n + 1) HOUR + INTERVAL 1 MINUTE", "2025-01-01 03:01:00"),
-    ] {
+    for (expression, expected) in text_cases(CASES, "an_interval_is_of_any_expression") {
         let rows = world.rows(&format!("SELECT STRING(DATETIME({expression})) AS v FROM (SELECT 2 AS n) AS t"));
         assert_eq!(rows, json!([{"v": expected}]), "{expression}");
     }
@@ -206,16 +164,7 @@ fn no_time_lies_beyond_the_years_1_to_9999() {
         assert_eq!(world.rows(&sql), json!([{"n": 3, "c": 4}]), "{to}");
         assert!(world.attempt(&format!("select cast(s as {to}) as v from t")).is_err(), "{to}");
     }
-    for (expression, expected) in [
-        ("safe_cast('0000-06-01' as timestamp)", json!(null)),
-        ("safe.timestamp('9999-12-31 23:00:00', '-05')", json!(null)),
-        ("safe.parse_date('%Y', '0000')", json!(null)),
-        ("safe.parse_timestamp('%F %Ez', '9999-12-31 -14:00')", json!(253_402_264_800_000_000_i64)),
-        ("safe.parse_timestamp('%F %H %Ez', '9999-12-31 23 -14:00')", json!(null)),
-        ("safe.format_timestamp('%F', timestamp '9999-12-31 23:00:00Z', '+02')", json!(null)),
-        ("format_timestamp('%F', timestamp '9999-12-31 23:00:00Z', '-02')", json!("9999-12-31")),
-        ("date '0001-01-01'", json!("0001-01-01")),
-    ] {
+    for (expression, expected) in json_cases(CASES, "no_time_lies_beyond_the_years_1_to_9999") {
         assert_eq!(value(expression), expected, "{expression}");
     }
 }

@@ -3,6 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::support::World;
+use super::tables::{json_cases, text_cases};
+
+const CASES: &str = include_str!("cases/windows.txt");
 
 fn world() -> World {
     World::new().source(
@@ -28,42 +31,7 @@ fn column(sql: &str) -> Value {
 /// Frames that are empty by their bounds, and one frame written in several ways.
 #[test]
 fn odd_frames_are_frames() {
-    for (call, expected) in [
-        ("sum(n) over (order by n rows between 1 preceding and 2 preceding)", json!([null, null, null, null, null])),
-        ("count(*) over (order by n rows between 2 following and 1 following)", json!([0, 0, 0, 0, 0])),
-        ("count(n) over (order by n range between 1 preceding and 1.5 preceding)", json!([0, 0, 0, 0, 0])),
-        (
-            "countif(n > 1) over (partition by k order by n rows between 1 preceding and 2 preceding)",
-            json!([0, 0, 0, 0, 0]),
-        ),
-        (
-            "first_value(s) over (order by n, s rows between 3 following and 1 following)",
-            json!([null, null, null, null, null]),
-        ),
-        (
-            "nth_value(n, 1) over (order by n rows between 1 preceding and 2 preceding)",
-            json!([null, null, null, null, null]),
-        ),
-        (
-            "coalesce(sum(n) over (order by n rows between 1 preceding and 2 preceding), -1)",
-            json!([-1, -1, -1, -1, -1]),
-        ),
-        ("sum(n) over (order by k, n, s rows between 1 preceding and 1 preceding)", json!([null, 1, 2, null, 2])),
-        ("sum(n) over (range between unbounded preceding and unbounded following)", json!([10, 10, 10, 10, 10])),
-        (
-            "sum(n) over () + sum(n) over (range between unbounded preceding and unbounded following)",
-            json!([20, 20, 20, 20, 20]),
-        ),
-        ("sum(n) over (order by n) - sum(n) over (order by n range unbounded preceding)", json!([0, 0, 0, 0, null])),
-        (
-            "sum(n) over (order by n) - sum(n) over (order by n range between unbounded preceding and current row)",
-            json!([0, 0, 0, 0, null]),
-        ),
-        (
-            "sum(n) over (order by n rows 1 preceding) - sum(n) over (order by n rows between 1 preceding and current row)",
-            json!([0, 0, 0, 0, null]),
-        ),
-    ] {
+    for (call, expected) in json_cases(CASES, "odd_frames_are_frames") {
         assert_eq!(
             column(&format!("select k, n, s, {call} as v from t order by k, n nulls last, s")),
             expected,
@@ -74,42 +42,7 @@ fn odd_frames_are_frames() {
 
 #[test]
 fn window_functions_mean_what_bigquery_means() {
-    for (call, expected) in [
-        ("row_number() over (partition by k order by n, s)", json!([1, 2, 3, 1, 2])),
-        ("rank() over (partition by k order by n)", json!([1, 2, 2, 1, 2])),
-        ("dense_rank() over (partition by k order by n desc)", json!([2, 1, 1, 2, 1])),
-        ("count(*) over ()", json!([5, 5, 5, 5, 5])),
-        ("count(n) over (partition by k)", json!([3, 3, 3, 1, 1])),
-        ("countif(n > 1) over (partition by k)", json!([2, 2, 2, 1, 1])),
-        ("count(distinct n) over (partition by k)", json!([2, 2, 2, 1, 1])),
-        // The default frame ends with the peers of the row.
-        ("sum(n) over (partition by k order by n)", json!([1, 5, 5, null, 5])),
-        ("sum(n) over (partition by k order by n, s rows unbounded preceding)", json!([1, 3, 5, null, 5])),
-        ("sum(n) over (order by k, n, s rows between 1 preceding and 1 following)", json!([3, 5, 4, 7, 5])),
-        ("max(n) over (order by n range between 1 preceding and current row)", json!([1, 2, 2, null, 5])),
-        (
-            "approx_quantiles(n, 1) over (partition by k order by n, s rows unbounded preceding)",
-            json!([[1, 1], [1, 2], [1, 2], null, [5, 5]]),
-        ),
-        ("lag(n) over (partition by k order by n, s)", json!([null, 1, 2, null, null])),
-        ("lead(n, 1, -1) over (partition by k order by n, s)", json!([2, 2, -1, 5, -1])),
-        ("first_value(s) over (partition by k order by n, s)", json!(["x", "x", "x", "z", "z"])),
-        ("last_value(s ignore nulls) over (partition by k order by n, s)", json!(["x", "x", "y", "z", "z"])),
-        (
-            "nth_value(n, 2) over (partition by k order by n, s rows between unbounded preceding and unbounded following)",
-            json!([2, 2, 2, 5, 5]),
-        ),
-        ("ntile(2) over (order by k, n, s)", json!([1, 1, 1, 2, 2])),
-        ("percent_rank() over (partition by k order by n)", json!([0.0, 0.5, 0.5, 0.0, 1.0])),
-        ("percentile_cont(n, 0.25) over (partition by k)", json!([1.5, 1.5, 1.5, 5.0, 5.0])),
-        ("percentile_disc(n, 0.5) over (partition by k)", json!([2, 2, 2, 5, 5])),
-        (
-            "string_agg(s) over (partition by k order by n, s rows unbounded preceding)",
-            json!(["x", "x", "x,y", "z", "z,z"]),
-        ),
-        ("round(n / sum(n) over (partition by k), 1)", json!([0.2, 0.4, 0.4, null, 1.0])),
-        ("sum(n) over w", json!([5, 5, 5, 5, 5])),
-    ] {
+    for (call, expected) in json_cases(CASES, "window_functions_mean_what_bigquery_means") {
         let named = if call.ends_with(" w") { " window w as (partition by k)" } else { "" };
         let sql = format!("select k, n, s, {call} as v from t{named} order by k, n, s");
         assert_eq!(column(&sql), expected, "{sql}");
@@ -166,22 +99,7 @@ fn grouping_sets_roll_up() {
 
 #[test]
 fn more_aggregates() {
-    for (call, expected) in [
-        ("approx_top_count(k, 1)", json!([{"value": "a", "count": 3}])),
-        ("approx_top_sum(k, n, 2)", json!([{"value": "a", "sum": 5}, {"value": "b", "sum": 5}])),
-        ("max_by(s, n)", json!("z")),
-        ("any_value(s having min n)", json!("x")),
-        ("string_agg(s, '-' order by s desc limit 2)", json!("z-z")),
-        ("string_agg(distinct s, '-' order by s)", json!("x-y-z")),
-        ("array_agg(s ignore nulls order by s limit 2)", json!(["x", "y"])),
-        ("array_agg(distinct n ignore nulls order by n)", json!([1, 2, 5])),
-        ("array_length(array_concat_agg([n, n]))", json!(10)),
-        ("approx_quantiles(n, 2)[offset(1)]", json!(2)),
-        ("-approx_count_distinct(k) - 1", json!(-3)),
-        ("countif(n > 1)", json!(3)),
-        ("logical_and(n > 0)", json!(true)),
-        ("stddev(n)", json!(1.732_050_807_568_877_2)),
-    ] {
+    for (call, expected) in json_cases(CASES, "more_aggregates") {
         let sql = format!("select {call} as v from t");
         assert_eq!(column(&sql), json!([expected]), "{sql}");
     }
@@ -189,21 +107,7 @@ fn more_aggregates() {
 
 #[test]
 fn misuse_is_told() {
-    for (sql, needle) in [
-        ("select rank() over () from t", "needs an ORDER BY"),
-        ("select k from t where row_number() over () = 1", "not allowed in WHERE; QUALIFY"),
-        ("select rank() from t", "write RANK(...) OVER"),
-        ("select lower(k) over () from t", "no window function"),
-        ("select sum(n) over w from t", "there is no window w"),
-        ("select sum(sum(n) over ()) over () from t", "is not allowed in"),
-        ("select k, count(*) from t group by k having row_number() over () = 1", "QUALIFY"),
-        ("select sum(n) over (order by k range 1 preceding) from t", "one numeric ORDER BY key"),
-        ("select grouping(k) from t", "GROUPING needs a GROUP BY"),
-        ("select k from t group by cube(k, n, s, id, event_message, k, n)", "more than 64"),
-        ("select distinct on (k) k from t", "QUALIFY ROW_NUMBER()"),
-        ("select string_agg(k, k) from t", "the separator of STRING_AGG is a constant"),
-        ("select string_agg(k, cast(n as string)) over () from t", "the separator of STRING_AGG is a constant"),
-    ] {
+    for (sql, needle) in text_cases(CASES, "misuse_is_told") {
         let failure = world().failure(sql);
         assert!(failure.to_string().contains(needle), "{sql}\n{failure}");
         assert_eq!(failure.code.status() / 100, 4, "{failure:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::open;
+use super::{manual, opened};
 use crate::{AlertState, Catalog, NewAlert, NewVersion, RunOutcome, is_alert_due};
 
 fn new(name: &str, definition: &str) -> NewAlert {
@@ -49,8 +49,7 @@ fn outcome(now: i64, occurrence: Option<Uuid>, message: Option<&'static str>) ->
 
 #[test]
 fn an_alert_keeps_its_state_and_secret_through_versions() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     let catalog = store.catalog();
     let (id, other, far) = (Uuid::new_v4(), Uuid::new_v4(), i64::MAX - 1);
     put(catalog, id, &[new("a", "1"), new("b", "1"), new("p", "paused")]);
@@ -111,8 +110,7 @@ fn an_alert_keeps_its_state_and_secret_through_versions() {
 
 #[test]
 fn a_renamed_alert_has_its_secret_with_the_version_that_renames_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     let catalog = store.catalog();
     let id = Uuid::new_v4();
     let renamed = |name: &str, former: &str| NewAlert { former: Some(former.to_owned()), ..new(name, "1") };
@@ -131,8 +129,7 @@ fn a_renamed_alert_has_its_secret_with_the_version_that_renames_it() {
 
 #[test]
 fn messages_are_sent_in_order_and_bounded_as_runs_are() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     let catalog = store.catalog();
     let id = Uuid::new_v4();
     put(catalog, id, &[new("a", "1"), new("b", "1")]);
@@ -162,8 +159,7 @@ fn messages_are_sent_in_order_and_bounded_as_runs_are() {
 
 #[test]
 fn a_message_waits_no_longer_than_its_attempts_say_after_the_clock_went_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     let catalog = store.catalog();
     let id = Uuid::new_v4();
     let names = ["new", "tried", "often"];

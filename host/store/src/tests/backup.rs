@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{all, crash, frame, manual, open, rows};
+use super::{all, crash, frame, manual, open, rows, with_source};
 use crate::{BackupReport, Retention, Store, StoreError, backup, maintenance::backup::backup_with, restore};
 
 /// The names in a folder, sorted.
@@ -132,8 +132,7 @@ async fn what_is_dropped_meanwhile_is_not_in_the_backup() {
     let store = filled(&dir).await;
     let places = tempfile::tempdir().unwrap();
     let gone = store.create_source("gone").unwrap().id;
-    store.ingest("gone", vec![json!({})]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("gone", vec![json!({})]).await;
     store.ingest("gone", vec![json!({})]).await.unwrap();
 
     let target = places.path().join("b");
@@ -218,9 +217,7 @@ async fn only_a_whole_backup_is_restored() {
 
 #[tokio::test]
 async fn what_a_killed_backup_left_goes_with_the_next_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, _store) = with_source(manual());
     let places = tempfile::tempdir().unwrap();
     let (target, mount) = (places.path().join("copy"), places.path().join("mount"));
     std::fs::create_dir(&mount).unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{all, open};
+use super::{again, all, manual, open};
 use crate::{Intake, Store};
 
 const BYTES: usize = 1 << 20;
@@ -61,8 +61,7 @@ async fn a_large_call_is_stored_like_any_other() {
     let expected = [all(&plain, "s").await, all(&plain, "t").await];
     assert_eq!([expected[0].len(), expected[1].len()], [s.len(), t.len()]);
     assert_eq!([all(&store, "s").await, all(&store, "t").await], expected);
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert_eq!([all(&store, "s").await, all(&store, "t").await], expected);
     store.flush().await.unwrap();
     assert_eq!([all(&store, "s").await, all(&store, "t").await], expected);

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{all, manual, open};
+use super::{all, manual, open, opened};
 use crate::{Catalog, DeniedRecord, NewVersion, Store, StoreError, TokenRecord, catalog::database, data_folder::paths};
 
 fn token(id: Uuid, hash: u8) -> TokenRecord {
@@ -27,8 +27,7 @@ fn token(id: Uuid, hash: u8) -> TokenRecord {
 
 #[test]
 fn endpoints_keep_their_versions() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     let catalog = store.catalog();
     let (a, b, edge) = (Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4());
     let none = BTreeMap::new();
@@ -78,8 +77,7 @@ fn endpoints_keep_their_versions() {
 
 #[test]
 fn tokens_and_settings() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     let catalog = store.catalog();
     let token = token(Uuid::new_v4(), 7);
     catalog.put_token(&token).unwrap();
@@ -290,8 +288,7 @@ fn a_catalog_of_tomorrow_or_of_somebody_else_is_refused() {
 
 #[test]
 fn denied_tokens_are_bounded_and_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (dir, store) = opened(manual());
     let catalog = store.catalog();
     let record = |value: &str, created_at: i64, until: i64| DeniedRecord {
         id: Uuid::new_v4(),

@@ -13,7 +13,7 @@ use datafusion::{
 };
 use serde_json::{Value, json};
 
-use super::{all, frame, rows};
+use super::{all, frame, opened, rows, with_source};
 use crate::{
     Retention, Store, StoreOptions, backup,
     data_folder::paths,
@@ -58,8 +58,7 @@ fn event(i: i64) -> Value {
 async fn filled(store: &Store, segments: i64) {
     store.create_source("s").unwrap();
     for segment in 0..segments {
-        store.ingest("s", (segment * 40..segment * 40 + 40).map(event).collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", (segment * 40..segment * 40 + 40).map(event).collect()).await;
     }
 }
 
@@ -86,8 +85,7 @@ async fn newest(store: &Store, project: &str, limit: usize) -> (Vec<Value>, Stri
 
 #[tokio::test]
 async fn merged_rows_are_the_same_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 12).await;
     store.ingest("s", vec![event(9_000)]).await.unwrap();
     let before = all(&store, "s").await;
@@ -130,9 +128,8 @@ async fn merged_rows_are_the_same_rows() {
 /// A segment grows in tiers, and is left alone when it is full.
 #[tokio::test]
 async fn full_segments_stay() {
-    let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { compaction_rows: 200, compaction_fan_in: 4, ..options() };
-    let store = Store::open(dir.path(), options).unwrap();
+    let (_dir, store) = opened(options);
     filled(&store, 12).await;
     let before = all(&store, "s").await;
     store.compact().await.unwrap();
@@ -142,9 +139,8 @@ async fn full_segments_stay() {
     assert_eq!(all(&store, "s").await, before);
     // Of large events fewer fit.
     drop(store);
-    let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { compaction_bytes: 1, ..self::options() };
-    let store = Store::open(dir.path(), options).unwrap();
+    let (_dir, store) = opened(options);
     filled(&store, 3).await;
     store.compact().await.unwrap();
     assert_eq!(segments(&store).len(), 3);
@@ -185,8 +181,7 @@ async fn the_background_merges() {
 /// A crash between the file and the transaction leaves a file whose rows are elsewhere; one after it leaves the old ones.
 #[tokio::test]
 async fn what_a_crash_leaves_is_settled() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 3).await;
     let before = all(&store, "s").await;
     let copies = tempfile::tempdir().unwrap();
@@ -229,8 +224,7 @@ async fn what_a_crash_leaves_is_settled() {
 /// A catalog that is made again names either the merged segment or those that it was merged of.
 #[tokio::test]
 async fn a_rebuilt_catalog_has_each_row_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 3).await;
     let before = all(&store, "s").await;
     let copies = tempfile::tempdir().unwrap();
@@ -265,8 +259,7 @@ async fn a_rebuilt_catalog_has_each_row_once() {
 /// A transaction that is refused changes nothing, and the file of the merged segment goes.
 #[tokio::test]
 async fn a_refused_transaction_keeps_the_old_segments() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 3).await;
     let before = all(&store, "s").await;
     let trigger = "CREATE TRIGGER refuse BEFORE DELETE ON segments BEGIN SELECT RAISE(ABORT, 'no'); END";
@@ -282,8 +275,7 @@ async fn a_refused_transaction_keeps_the_old_segments() {
 /// What retention drops while its segments are merged does not come back.
 #[tokio::test]
 async fn what_retention_drops_meanwhile_stays_dropped() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 3).await;
     // As if another thread had dropped one between the choice and the transaction.
     let victim = segments(&store).iter().min_by_key(|segment| segment.seqs).unwrap().id;
@@ -307,8 +299,7 @@ async fn what_retention_drops_meanwhile_stays_dropped() {
 /// A damaged segment is told and left where it is, and nothing is merged across it.
 #[tokio::test]
 async fn damage_is_not_merged() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 5).await;
     let before = all(&store, "s").await;
     let mut sorted: Vec<Arc<Segment>> = segments(&store).to_vec();
@@ -339,8 +330,7 @@ async fn damage_is_not_merged() {
 /// A backup that lists a segment which is merged before it is copied begins again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_beside_compaction_has_all_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 6).await;
     let before = all(&store, "s").await;
     let places = tempfile::tempdir().unwrap();
@@ -394,12 +384,10 @@ async fn segments_of_older_versions_are_merged() {
 /// Retention by bytes and by age stays about so exact as it was.
 #[tokio::test]
 async fn retention_bounds_what_is_merged() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    let id = store.create_source("s").unwrap().id;
+    let (_dir, store) = with_source(options());
+    let id = store.source("s").unwrap().id;
     for segment in 0..4 {
-        store.ingest("s", (segment * 40..segment * 40 + 40).map(event).collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", (segment * 40..segment * 40 + 40).map(event).collect()).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let bytes: u64 = segments(&store).iter().map(|segment| segment.bytes).sum();
@@ -419,8 +407,7 @@ async fn retention_bounds_what_is_merged() {
 /// What is remembered of segments that were replaced does not grow with the age of the folder.
 #[tokio::test]
 async fn tombstones_of_replaced_segments_are_forgotten() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 12).await;
     store.compact().await.unwrap();
     let left = |store: &Store| {

@@ -75,8 +75,7 @@ fn compare_now(store: &Store, age: TimeDelta) {
 }
 
 async fn flushed(store: &Store, from: i64) {
-    store.ingest("s", events(from, 300)).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", events(from, 300)).await;
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use datafusion::{
 };
 use serde_json::{Value, json};
 
-use super::{json as json_of, manual, path};
+use super::{json as json_of, manual, path, with_source};
 use crate::{Store, StoreOptions, counted};
 
 const START: i64 = 1_700_000_000_000_000;
@@ -37,8 +37,7 @@ async fn filled(dir: &tempfile::TempDir, in_memory: i64) -> (Arc<Store>, Vec<Val
     store.create_source("s").unwrap();
     let events: Vec<Value> = (0..900 + in_memory).map(event).collect();
     for part in events[..900].chunks(300) {
-        store.ingest("s", part.to_vec()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", part.to_vec()).await;
     }
     store.ingest("s", events[900..].to_vec()).await.unwrap();
     (store, events)
@@ -154,14 +153,11 @@ async fn row_groups_within_a_range_of_times_are_counted() {
 /// Where all rows that are read have the project of the condition, it leaves nothing to look at.
 #[tokio::test]
 async fn rows_of_one_project_are_counted() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), manual()).unwrap();
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let mut events: Vec<Value> = (0..300).map(event).collect();
     events.iter_mut().take(200).for_each(|event| event["project"] = json!("p"));
     for part in events.chunks(200) {
-        store.ingest("s", part.to_vec()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", part.to_vec()).await;
     }
     let of_project = Some(col("project").eq(lit("p")));
     let (found, out, without) = counts(frame(&store, of_project, leaf("status"))).await.unwrap();
@@ -291,9 +287,7 @@ async fn other_plans_do_not_count() {
     assert!(counts(all().sort(vec![col("v").sort(true, false)]).unwrap()).await.is_none());
     let two = frame(&store, None, leaf("status")).with_column("w", lit(1_i64)).unwrap();
     assert!(counts(two).await.is_none());
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), manual()).unwrap();
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     store.ingest("s", vec![event(1)]).await.unwrap();
     assert!(counts(frame(&store, None, leaf("status"))).await.is_none(), "all rows are in memory");
 }

@@ -14,7 +14,7 @@ use datafusion::prelude::{col, lit};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{all, durability::copy, frame, manual, open, path, rows};
+use super::{again, all, durability::copy, frame, manual, open, path, rows, with_source};
 use crate::{Store, StoreError, data_folder::paths};
 
 /// Numbers that look random and are the same in every run.
@@ -64,8 +64,7 @@ pub(super) fn events(from: i64, count: i64) -> Vec<Value> {
 /// So many segments of 300 rows.
 pub(super) async fn fill(store: &Store, segments: i64) {
     for segment in 0..segments {
-        store.ingest("s", events(segment * 300, 300)).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", events(segment * 300, 300)).await;
     }
 }
 
@@ -99,9 +98,7 @@ async fn a_flipped_bit_is_an_error_that_names_the_segment_and_never_a_wrong_row(
         }
         before(info);
     }));
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, 3).await;
     let right = answers(&store).await.unwrap();
     assert_eq!(right[0].len(), 900);
@@ -140,9 +137,7 @@ async fn a_flipped_bit_is_an_error_that_names_the_segment_and_never_a_wrong_row(
 
 #[tokio::test]
 async fn segments_without_checksums_are_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, 2).await;
     let right = answers(&store).await.unwrap();
     // As an older version has left it.
@@ -154,9 +149,8 @@ async fn segments_without_checksums_are_read() {
 
 #[tokio::test]
 async fn what_the_catalog_forgot_is_set_aside_and_not_deleted() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     fill(&store, 3).await;
     let before = files(dir.path());
     store.catalog().lock().execute("DELETE FROM segments WHERE min_time = 0", []).unwrap();
@@ -182,8 +176,7 @@ async fn what_the_catalog_forgot_is_set_aside_and_not_deleted() {
     let store = open(&dir);
     let sql = "DELETE FROM segments; DELETE FROM wal; DELETE FROM sources";
     store.catalog().lock().execute_batch(sql).unwrap();
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert_eq!((store.sources().len(), store.stats().set_aside_segments), (0, 4));
     assert_eq!(files(dir.path()).len(), before.len() + 1);
     assert!(!paths::source_folder(dir.path(), id).exists());
@@ -193,9 +186,7 @@ async fn what_the_catalog_forgot_is_set_aside_and_not_deleted() {
 #[tokio::test]
 async fn a_flush_of_which_the_log_has_a_part_is_completed() {
     for same in [true, false] {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir);
-        store.create_source("s").unwrap();
+        let (dir, store) = with_source(manual());
         fill(&store, 1).await;
         for call in 0..3 {
             store.ingest("s", events(1000 + call * 10, 10)).await.unwrap();
@@ -220,8 +211,7 @@ async fn a_flush_of_which_the_log_has_a_part_is_completed() {
                 .execute("UPDATE wal SET body = ?1 WHERE seq = (SELECT min(seq) FROM wal)", [body])
                 .unwrap();
         }
-        drop(store);
-        let store = open(&dir);
+        let store = again(store, dir.path(), manual());
         if same {
             assert_eq!(all(&store, "s").await, right);
             assert_eq!(store.stats().set_aside_segments, 0);
@@ -236,9 +226,7 @@ async fn a_flush_of_which_the_log_has_a_part_is_completed() {
 
 #[tokio::test]
 async fn no_catalog_is_made_beside_segments() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, 2).await;
     drop(store);
     let before = files(dir.path());
@@ -259,9 +247,7 @@ async fn no_catalog_is_made_beside_segments() {
 
 #[tokio::test]
 async fn a_missing_file_is_known_from_the_start() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, 3).await;
     drop(store);
     let files = files(dir.path());
@@ -275,9 +261,7 @@ async fn a_missing_file_is_known_from_the_start() {
 /// Segments whose registration stood behind a bad frame of the catalog's write-ahead file stay.
 #[tokio::test]
 async fn a_flipped_bit_in_the_catalog_s_log_deletes_nothing_and_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, 8).await;
     for call in 0..4 {
         store.ingest("s", events(9000 + call * 10, 10)).await.unwrap();
@@ -346,9 +330,7 @@ async fn a_flipped_bit_in_the_catalog_s_log_deletes_nothing_and_is_told() {
 /// After a failed sync a transaction is written over the failed one. What remains of a longer one is no loss.
 #[tokio::test]
 async fn what_remains_of_a_failed_transaction_does_not_count() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     let log = dir.path().join("catalog.sqlite-wal");
     let length = || usize::try_from(std::fs::metadata(&log).unwrap().len()).unwrap();
     store.ingest("s", events(0, 1)).await.unwrap();
@@ -378,9 +360,7 @@ async fn what_remains_of_a_failed_transaction_does_not_count() {
 /// a mixture of old and new pages: then the start refuses, every time, and changes nothing.
 #[tokio::test]
 async fn a_catalog_of_which_the_rest_does_not_fit_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, 4).await;
     for more in 0..3 {
         store.catalog().lock().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
@@ -388,8 +368,7 @@ async fn a_catalog_of_which_the_rest_does_not_fit_is_refused() {
         let reader = store.catalog().connect().unwrap();
         reader.execute_batch("BEGIN; SELECT count(*) FROM sources").unwrap();
         for segment in 0..3 {
-            store.ingest("s", events(2000 + (more * 3 + segment) * 300, 300)).await.unwrap();
-            store.flush().await.unwrap();
+            store.flushed("s", events(2000 + (more * 3 + segment) * 300, 300)).await;
         }
     }
     store.catalog().lock().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();

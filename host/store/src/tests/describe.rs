@@ -3,14 +3,13 @@
 use serde_json::json;
 use uuid::Uuid;
 
-use super::open;
+use super::{manual, with_source};
 use crate::{Retention, StoreError};
 
 #[tokio::test]
 async fn a_source_describes_what_it_holds() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     let empty = store.describe(id).unwrap();
     assert_eq!((empty.rows, empty.bytes, empty.segments, empty.oldest, empty.newest), (0, 0, 0, None, None));
 
@@ -37,9 +36,8 @@ async fn a_source_describes_what_it_holds() {
 
 #[tokio::test]
 async fn paths_have_the_types_of_the_dialect() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (_dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     let schema = || {
         let schema = store.schema(id).unwrap();
         schema.into_iter().map(|(path, ty)| format!("{path} {ty}")).collect::<Vec<_>>()
@@ -77,9 +75,8 @@ async fn paths_have_the_types_of_the_dialect() {
 
 #[tokio::test]
 async fn the_store_counts() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (_dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     store.create_source("t").unwrap();
     assert_eq!(store.stats().commits, 0);
     store.ingest("s", vec![json!({}), json!({})]).await.unwrap();
@@ -115,9 +112,8 @@ async fn the_store_counts() {
 
 #[tokio::test]
 async fn the_values_of_fields_are_counted_wherever_rows_lie() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (_dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     assert_eq!(store.fill_rates(id).unwrap().rows, 0);
     let event = |n: i64| {
         let mut metadata =

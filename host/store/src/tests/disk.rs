@@ -8,7 +8,7 @@ use std::{
 use rusqlite::ffi;
 use serde_json::{Value, json};
 
-use super::{all, frame, manual, open};
+use super::{all, frame, manual, open, with_source};
 use crate::{Store, StoreError, data_folder::disk_failure::refine};
 
 /// SQLite's own limit makes the disk as small as we like.
@@ -26,9 +26,7 @@ fn large(id: &str) -> Value {
 
 #[tokio::test]
 async fn a_full_catalog_refuses_and_recovers() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     store.ingest("s", vec![large("first")]).await.unwrap();
     // SQLite takes a limit below the size as the size.
     limit_pages(&store, 1);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{all, frame, manual, open, rows};
+use super::{all, frame, manual, open, opened, rows, with_source};
 use crate::{Store, StoreError, StoreOptions};
 
 #[tokio::test]
@@ -32,8 +32,7 @@ async fn reopening_recovers_memory_and_segments() {
 
 #[tokio::test]
 async fn a_second_store_is_kept_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (dir, store) = opened(manual());
     assert!(matches!(Store::open(dir.path(), manual()), Err(StoreError::Locked(_))));
     drop(store);
     open(&dir);
@@ -55,10 +54,9 @@ pub(super) fn copy(from: &std::path::Path, to: &std::path::Path) {
 
 #[tokio::test]
 async fn crash_between_the_segment_file_and_the_catalog() {
-    let dir = tempfile::tempdir().unwrap();
     let crashed = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     store.ingest("s", (0..50).map(|i| json!({"id": format!("{i:02}")})).collect()).await.unwrap();
     // The catalog from before the flush, the files from after it.
     copy(dir.path(), crashed.path());
@@ -108,9 +106,7 @@ async fn a_flush_that_was_written_twice_is_there_once() {
 
 #[tokio::test]
 async fn flushed_rows_leave_the_log() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     store.create_source("t").unwrap();
     let left =
         || -> i64 { store.catalog().lock().query_row("SELECT count(*) FROM wal", [], |row| row.get(0)).unwrap() };
@@ -126,10 +122,8 @@ async fn flushed_rows_leave_the_log() {
 /// Readers see every acknowledged row once, whatever the flusher does meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_once_while_flushing_and_querying() {
-    let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { flush_rows: 40, flush_interval: Duration::from_millis(20), ..StoreOptions::default() };
-    let store = Store::open(dir.path(), options).unwrap();
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(options);
     let acknowledged = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let writers: Vec<_> = (0..4)
         .map(|writer| {
@@ -164,9 +158,8 @@ async fn exactly_once_while_flushing_and_querying() {
 
 #[tokio::test]
 async fn a_full_flush_queue_of_shapes_survives_a_failed_flush() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     store.ingest("s", vec![json!({"id": "1", "a": 1})]).await.unwrap();
     // A file where the source's folder should be: the segment cannot be written.
     let folder = dir.path().join("segments").join(id.to_string());
@@ -183,9 +176,8 @@ async fn a_full_flush_queue_of_shapes_survives_a_failed_flush() {
 
 #[tokio::test]
 async fn a_refused_transaction_acknowledges_and_leaves_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     let sql = |text: &str| store.catalog().lock().execute_batch(text).unwrap();
     store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
 
@@ -201,17 +193,14 @@ async fn a_refused_transaction_acknowledges_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     sql("DROP TRIGGER no");
 
-    store.ingest("s", vec![json!({"id": "3"})]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", vec![json!({"id": "3"})]).await;
     let ids: Vec<_> = all(&store, "s").await.iter().map(|r| r["id"].clone()).collect();
     assert_eq!(ids, ["1", "3"]);
 }
 
 #[tokio::test]
 async fn too_much_in_memory_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), StoreOptions { max_unflushed_bytes: 1000, ..manual() }).unwrap();
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(StoreOptions { max_unflushed_bytes: 1000, ..manual() });
     store.ingest("s", vec![json!({"event_message": "x".repeat(2000)})]).await.unwrap();
     assert!(matches!(store.ingest("s", vec![json!({})]).await, Err(StoreError::Overloaded { .. })));
     store.flush().await.unwrap();

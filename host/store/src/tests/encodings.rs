@@ -11,7 +11,7 @@ use parquet::{
 };
 use serde_json::{Value, json};
 
-use super::{all, damage::files, manual};
+use super::{all, damage::files, manual, with_source};
 use crate::Store;
 
 const ROWS: i64 = 10_000;
@@ -28,8 +28,7 @@ pub(super) fn chunk<'f>(footer: &'f ParquetMetaData, column: &str) -> &'f Column
 
 async fn flushed(store: &Store, event: impl Fn(i64) -> Value) {
     for part in 0..2 {
-        store.ingest("s", (part * ROWS..(part + 1) * ROWS).map(&event).collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", (part * ROWS..(part + 1) * ROWS).map(&event).collect()).await;
     }
 }
 
@@ -37,9 +36,8 @@ async fn flushed(store: &Store, event: impl Fn(i64) -> Value) {
 /// their lengths apart, also after a merge.
 #[tokio::test]
 async fn columns_are_compressed_by_what_they_are() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), manual()).unwrap();
-    let source = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let source = store.source("s").unwrap().id;
     store.index_texts(source, [["metadata", "url"].map(str::to_owned).to_vec()]).unwrap();
     let mixed = |i: i64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64.cast_signed());
     flushed(&store, |i| {
@@ -79,9 +77,7 @@ async fn columns_are_compressed_by_what_they_are() {
 /// The messages and times of a source whose events are alike take next to nothing.
 #[tokio::test]
 async fn messages_that_repeat_have_a_dictionary() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), manual()).unwrap();
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     let texts =
         ["started", "stopped", "failed"].map(|word| format!("the job has {word}: {}", "no further detail ".repeat(20)));
     flushed(&store, |i| {

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{all, manual, open};
+use super::{again, all, manual, open, with_source};
 use crate::{Catalog, Retention, Store};
 
 /// Folders whose next sync is to fail.
@@ -40,9 +40,7 @@ pub(crate) fn syncs(folder: &Path) -> usize {
 
 #[tokio::test]
 async fn a_failed_sync_of_a_folder_is_not_passed_over_at_the_next_attempt() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
     let segments = dir.path().join("segments");
     fail_next(&segments);
@@ -66,8 +64,7 @@ async fn a_folder_that_an_earlier_process_made_is_synced_too() {
     let before = syncs(dir.path());
     let store = open(&dir);
     assert!(syncs(dir.path()) > before);
-    store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", vec![json!({"id": "1"})]).await;
     assert_eq!(syncs(&segments), 1);
 }
 
@@ -86,12 +83,10 @@ fn what_is_above_a_new_data_folder_is_synced() {
 /// The name of a deleted file may come back after a power cut until its folder is synced.
 #[tokio::test]
 async fn a_tombstone_stays_until_the_deletion_is_durable() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     for name in ["1", "2"] {
-        store.ingest("s", vec![json!({"id": name})]).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", vec![json!({"id": name})]).await;
     }
     let folder = dir.path().join("segments").join(id.to_string());
     let files = || -> Vec<PathBuf> { std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect() };
@@ -114,9 +109,8 @@ async fn a_tombstone_stays_until_the_deletion_is_durable() {
 /// The rows of a segment whose folder could not be synced are in another one afterwards.
 #[tokio::test]
 async fn a_segment_whose_name_is_not_certain_does_not_stay() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     let folder = dir.path().join("segments").join(id.to_string());
     std::fs::create_dir(&folder).unwrap();
     store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
@@ -124,8 +118,7 @@ async fn a_segment_whose_name_is_not_certain_does_not_stay() {
     assert!(store.flush().await.is_err());
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     store.flush().await.unwrap();
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert_eq!((store.stats().set_aside_segments, all(&store, "s").await.len()), (0, 1));
 }
 

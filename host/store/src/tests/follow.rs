@@ -6,7 +6,7 @@ use datafusion::arrow::{
 };
 use serde_json::{Value, json};
 
-use super::{manual, open};
+use super::{manual, opened};
 use crate::{
     Feed, FollowedTable, NewRows, Store,
     field_names::{CALL, ROW},
@@ -56,8 +56,7 @@ fn calls(feed: &Feed, after: i64) -> Vec<(i64, i64)> {
 
 #[tokio::test]
 async fn a_feed_has_each_call_once_over_flushes() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     store.create_source(SOURCE).unwrap();
     let feed = feed(&store);
     assert_eq!(feed.floor(), position(&store));
@@ -90,8 +89,7 @@ async fn a_feed_has_each_call_once_over_flushes() {
 
 #[tokio::test]
 async fn whoever_asks_for_a_feed_at_once_with_others_gets_it_filled() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     store.create_source(SOURCE).unwrap();
     for n in 0..9 {
         send(&store, n * 100, 100).await;
@@ -117,8 +115,7 @@ async fn whoever_asks_for_a_feed_at_once_with_others_gets_it_filled() {
 
 #[tokio::test]
 async fn a_new_feed_has_what_no_segment_holds_also_after_a_restart() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (dir, store) = opened(manual());
     store.create_source(SOURCE).unwrap();
     send(&store, 0, 2).await;
     store.flush().await.unwrap();
@@ -142,8 +139,7 @@ async fn a_new_feed_has_what_no_segment_holds_also_after_a_restart() {
 
 #[tokio::test]
 async fn new_fields_are_in_the_columns_of_a_slice() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     store.create_source(SOURCE).unwrap();
     let feed = feed(&store);
     send(&store, 0, 1).await;

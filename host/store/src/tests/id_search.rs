@@ -1,23 +1,20 @@
 //! Looking rows up by their ids: all of them are found, wherever they lie, and files without them are not opened.
 
-use std::path::Path;
-
 use datafusion::{
     physical_plan::{ExecutionPlan, collect},
     prelude::{DataFrame, Expr, col, lit},
 };
 use serde_json::{Value, json};
 
-use super::{damage::files, frame, rows};
+use super::{damage::files, frame, opened, rows};
 use crate::{Store, StoreOptions};
 
 const START: i64 = 1_700_000_000_000_000;
 const EVENTS: i64 = 12_000;
 
 /// Several row groups in a run, and several runs in a segment.
-fn open(dir: &Path) -> std::sync::Arc<Store> {
-    let options = StoreOptions { manual_flush: true, run_rows: 1_500, row_group_rows: 512, ..StoreOptions::default() };
-    Store::open(dir, options).unwrap()
+fn options() -> StoreOptions {
+    StoreOptions { manual_flush: true, run_rows: 1_500, row_group_rows: 512, ..StoreOptions::default() }
 }
 
 fn id(number: i64) -> String {
@@ -69,8 +66,7 @@ async fn read(frame: DataFrame) -> (usize, usize) {
 
 #[tokio::test]
 async fn ids_are_found_wherever_they_lie() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (_dir, store) = opened(options());
     filled(&store).await;
     for merged in [false, true] {
         if merged {
@@ -98,8 +94,7 @@ async fn ids_are_found_wherever_they_lie() {
 
 #[tokio::test]
 async fn row_groups_without_an_id_are_not_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (_dir, store) = opened(options());
     filled(&store).await;
     store.flush().await.unwrap();
     let everything = read(frame(&store, "s")).await;
@@ -114,8 +109,7 @@ async fn row_groups_without_an_id_are_not_read() {
 /// Each frame has a cache of footers of its own, which is empty.
 #[tokio::test]
 async fn no_footer_is_read_for_what_a_segment_knows() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (_dir, store) = opened(options());
     filled(&store).await;
     store.flush().await.unwrap();
     for is_first in [true, false] {
@@ -132,8 +126,7 @@ async fn no_footer_is_read_for_what_a_segment_knows() {
 
 #[tokio::test]
 async fn a_damaged_filter_is_an_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store).await;
     store.flush().await.unwrap();
     drop(store);
@@ -150,7 +143,7 @@ async fn a_damaged_filter_is_an_error() {
     let mut changed = bytes.clone();
     changed[place] ^= 1;
     std::fs::write(&file, changed).unwrap();
-    let store = open(dir.path());
+    let store = Store::open(dir.path(), options()).unwrap();
     let error = asked(&store, col("id").eq(lit("nowhere"))).collect().await.unwrap_err();
     assert!(error.to_string().contains("verify"), "{error}");
     std::fs::write(&file, bytes).unwrap();

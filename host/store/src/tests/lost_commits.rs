@@ -10,10 +10,11 @@ use std::{
 use serde_json::json;
 
 use super::{
-    all,
+    again, all,
     damage::{events, files, files_below, fill, flip},
     frame, manual, open,
     recover::{Folders, put_catalog},
+    with_source,
 };
 use crate::{Store, data_folder::paths, repair, verify};
 
@@ -33,9 +34,7 @@ fn put_back(dir: &Path, catalog: &[(PathBuf, Vec<u8>)]) {
 /// Segments of 300 rows that were merged, with a catalog from before the merge. `kept` of the files that were merged are
 /// still there.
 async fn with_lost_merge(segments: i64, kept: usize) -> (tempfile::TempDir, Vec<serde_json::Value>) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, segments).await;
     let before = all(&store, "s").await;
     drop(store);
@@ -105,9 +104,7 @@ async fn a_merge_with_dropped_rows_stays_aside() {
 /// Nothing is merged across a segment that is lost: a copy of it may be found.
 #[tokio::test]
 async fn the_place_of_a_lost_segment_stays_free() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     fill(&store, 5).await;
     let before = all(&store, "s").await;
     let id = store.source("s").unwrap().id;
@@ -146,8 +143,7 @@ async fn a_segment_of_another_catalog_deletes_no_calls_of_this_one() {
     let own = all(&store, "s").await;
     drop(store);
     let there = open(&other);
-    there.ingest("s", events(300, 300)).await.unwrap();
-    there.flush().await.unwrap();
+    there.flushed("s", events(300, 300)).await;
     there.compact().await.unwrap();
     let theirs = all(&there, "s").await;
     drop(there);
@@ -172,14 +168,12 @@ async fn a_segment_of_another_catalog_deletes_no_calls_of_this_one() {
 #[tokio::test]
 async fn a_deleted_source_does_not_come_back_from_the_quarantine() {
     for by_hand in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir);
-        let id = store.create_source("s").unwrap().id;
+        let (dir, store) = with_source(manual());
+        let id = store.source("s").unwrap().id;
         store.create_source("t").unwrap();
         fill(&store, 2).await;
         store.catalog().lock().execute("DELETE FROM segments WHERE min_time = 0", []).unwrap();
-        drop(store);
-        let store = open(&dir);
+        let store = again(store, dir.path(), manual());
         assert_eq!(store.stats().set_aside_segments, 1);
         let aside = dir.path().join("quarantine");
         if by_hand {
@@ -210,8 +204,7 @@ async fn a_flush_that_was_repeated_is_recovered_whole() {
         store.catalog().lock().execute_batch(trigger).unwrap();
         store.flush().await.unwrap_err();
         store.catalog().lock().execute_batch("DROP TRIGGER refuse").unwrap();
-        store.ingest("s", events(5, 2)).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", events(5, 2)).await;
         let before = all(&store, "s").await;
         let last = crate::FollowedTable::of(store.table("s").unwrap().as_ref()).unwrap().position;
         drop(store);
@@ -234,8 +227,7 @@ async fn merges_after_the_copy_are_recovered_without_a_rest() {
         let folders = Folders::new();
         let store = folders.open("data").unwrap();
         let part = async |store: &Arc<Store>, from: i64| {
-            store.ingest("s", events(from, 300)).await.unwrap();
-            store.flush().await.unwrap();
+            store.flushed("s", events(from, 300)).await;
         };
         if is_known {
             store.create_source("s").unwrap();
@@ -272,15 +264,13 @@ async fn merges_after_the_copy_are_recovered_without_a_rest() {
 /// The ages of columns are recorded while half of the bound is used. Segments that were made meanwhile keep their columns.
 #[tokio::test]
 async fn columns_of_segments_that_were_not_recorded_stay() {
-    let dir = tempfile::tempdir().unwrap();
     let options = crate::StoreOptions { max_fields: 20, ..manual() };
-    let store = Store::open(dir.path(), options.clone()).unwrap();
-    let id = store.create_source("s").unwrap().id;
+    let (_dir, store) = with_source(options.clone());
+    let id = store.source("s").unwrap().id;
     let flushed = async |store: &Arc<Store>, time: i64, event: serde_json::Value| {
         let mut event = event;
         event["timestamp"] = json!(time);
-        store.ingest("s", vec![event]).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", vec![event]).await;
     };
     let junk: serde_json::Map<_, _> = (0..30).map(|key| (format!("j{key}"), json!(key))).collect();
     let keep_newest = async |store: &Arc<Store>| {
@@ -321,9 +311,7 @@ fn crashed(dir: &Path, change: impl FnOnce(&Path)) -> tempfile::TempDir {
 
 #[tokio::test]
 async fn a_write_ahead_file_that_is_cut_or_gone_is_told_truly() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     let log = |dir: &Path| dir.join("catalog.sqlite-wal");
     // What a checkpoint has moved is in the catalog.
     let add = async |id: i64| drop(store.ingest("s", events(id, 1)).await.unwrap());

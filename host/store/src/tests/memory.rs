@@ -10,7 +10,7 @@ use datafusion::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{field, frame, open, path, rows};
+use super::{field, frame, manual, opened, path, rows};
 
 const PROJECTS: u8 = 5;
 
@@ -65,8 +65,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let dir = tempfile::tempdir().unwrap();
-            let store = open(&dir);
+            let (_dir, store) = opened(manual());
             let source = store.get(store.create_source("s").unwrap().id).unwrap();
             let mut all = vec![(0, 0, 1), (0, 0, 2)];
             store.ingest("s", vec![event(0, all[0]), event(1, all[1])]).await.unwrap();

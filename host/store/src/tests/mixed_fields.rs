@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use super::{frame, open};
+use super::{frame, manual, opened};
 
 #[tokio::test]
 async fn a_source_whose_field_flips_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     for source in ["plain", "few", "flips"] {
         store.create_source(source).unwrap();
     }

@@ -53,12 +53,12 @@ mod tenant_runs;
 mod tenant_types;
 mod text_search;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use datafusion::{
     arrow::{
         array::{Array, ArrayRef, AsArray, RecordBatch},
-        datatypes::{DataType, Float64Type, Int64Type, TimestampMicrosecondType},
+        datatypes::{DataType, Fields, Float64Type, Int64Type, TimestampMicrosecondType},
     },
     functions::core::expr_fn::get_field,
     prelude::{DataFrame, SessionConfig, SessionContext, col},
@@ -74,6 +74,34 @@ fn manual() -> StoreOptions {
 
 fn open(dir: &tempfile::TempDir) -> Arc<Store> {
     Store::open(dir.path(), manual()).unwrap()
+}
+
+/// A store in a folder of its own, which goes with the first of the two.
+fn opened(options: StoreOptions) -> (tempfile::TempDir, Arc<Store>) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    (dir, store)
+}
+
+/// The same with a source `s`.
+fn with_source(options: StoreOptions) -> (tempfile::TempDir, Arc<Store>) {
+    let (dir, store) = opened(options);
+    store.create_source("s").unwrap();
+    (dir, store)
+}
+
+/// The store after a restart.
+fn again(store: Arc<Store>, dir: &Path, options: StoreOptions) -> Arc<Store> {
+    drop(store);
+    Store::open(dir, options).unwrap()
+}
+
+impl Store {
+    /// Takes events and puts all that is in memory into segments.
+    async fn flushed(&self, source: &str, events: Vec<Value>) {
+        self.ingest(source, events).await.unwrap();
+        self.flush().await.unwrap();
+    }
 }
 
 /// Scans are given conditions, as by the engine of the service.
@@ -99,22 +127,21 @@ async fn all(store: &Store, source: &str) -> Vec<Value> {
 }
 
 fn json_rows(batch: &RecordBatch) -> Vec<Value> {
-    (0..batch.num_rows())
-        .map(|row| {
-            let mut out = Map::new();
-            for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-                match json(column, row) {
-                    // Wherever a record is, its presence is true.
-                    Some(value) if field.name() == tidegate_model::PRESENCE_FIELD => assert_eq!(value, true),
-                    Some(value) => {
-                        out.insert(field.name().clone(), value);
-                    }
-                    None => {}
-                }
-            }
-            Value::Object(out)
-        })
-        .collect()
+    let fields = batch.schema_ref().fields();
+    (0..batch.num_rows()).map(|row| record(fields, batch.columns(), row)).collect()
+}
+
+fn record(fields: &Fields, columns: &[ArrayRef], row: usize) -> Value {
+    let mut out = Map::new();
+    for (field, column) in fields.iter().zip(columns) {
+        match json(column, row) {
+            // Wherever a record is, its presence is true.
+            Some(value) if field.name() == tidegate_model::PRESENCE_FIELD => assert_eq!(value, true),
+            Some(value) => drop(out.insert(field.name().clone(), value)),
+            None => {}
+        }
+    }
+    Value::Object(out)
 }
 
 fn json(array: &ArrayRef, row: usize) -> Option<Value> {
@@ -127,21 +154,7 @@ fn json(array: &ArrayRef, row: usize) -> Option<Value> {
         DataType::Float64 => array.as_primitive::<Float64Type>().value(row).into(),
         DataType::Utf8View => array.as_string_view().value(row).into(),
         DataType::Timestamp(..) => array.as_primitive::<TimestampMicrosecondType>().value(row).into(),
-        DataType::Struct(fields) => {
-            let record = array.as_struct();
-            let mut out = Map::new();
-            for (field, column) in fields.iter().zip(record.columns()) {
-                match json(column, row) {
-                    // Wherever a record is, its presence is true.
-                    Some(value) if field.name() == tidegate_model::PRESENCE_FIELD => assert_eq!(value, true),
-                    Some(value) => {
-                        out.insert(field.name().clone(), value);
-                    }
-                    None => {}
-                }
-            }
-            Value::Object(out)
-        }
+        DataType::Struct(fields) => record(fields, array.as_struct().columns(), row),
         DataType::List(_) => {
             let items = array.as_list::<i32>().value(row);
             Value::Array((0..items.len()).map(|i| json(&items, i).unwrap_or(Value::Null)).collect())

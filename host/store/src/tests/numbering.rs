@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{manual, open};
+use super::{again, manual, open, with_source};
 use crate::{FollowedTable, Retention, Store, backup, clock::now_micros, restore};
 
 async fn send(store: &Store) -> i64 {
@@ -47,9 +47,8 @@ async fn a_restored_catalog_gives_no_number_again_and_knows_the_lost_ones() {
 
 #[tokio::test]
 async fn what_retention_drops_is_known_by_its_last_call() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     let first = send(&store).await;
     store.flush().await.unwrap();
     let second = send(&store).await;
@@ -59,8 +58,7 @@ async fn what_retention_drops_is_known_by_its_last_call() {
     assert_eq!(store.apply_retention().await.unwrap().segments, 2);
     let third = send(&store).await;
     assert!(store.may_lack_calls(id, first).unwrap() && !store.may_lack_calls(id, second).unwrap());
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert!(store.may_lack_calls(id, first).unwrap() && !store.may_lack_calls(id, third).unwrap());
     store.delete_source(id).unwrap();
     assert!(!store.may_lack_calls(id, 0).unwrap());

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering::SeqCst};
 
 use serde_json::{Value, json};
 
-use super::{all, open};
+use super::{again, all, manual, open, with_source};
 use crate::{Ingested, RequestKey, Store, StoreError};
 
 const NOW: i64 = 1_763_633_702_123_456;
@@ -24,9 +24,7 @@ async fn send(store: &Store, events: &[Value], key: Option<RequestKey>, now: i64
 
 #[tokio::test]
 async fn a_request_that_comes_again_is_stored_once_and_answered_as_before() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     store.create_source("t").unwrap();
     let ahead = NOW + DAY + DAY / 2;
     let events = [json!({"a": 1}), json!(5), json!({"timestamp": "soon"}), json!({"timestamp": ahead})];
@@ -44,8 +42,7 @@ async fn a_request_that_comes_again_is_stored_once_and_answered_as_before() {
     assert_eq!(rows.len(), 6);
     // Through a flush and a restart.
     store.flush().await.unwrap();
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert_eq!(send(&store, &events, key(1, 1), NOW).await.unwrap(), first);
     assert!(matches!(send(&store, &events, key(1, 2), NOW).await, Err(StoreError::KeyReused)));
     assert_eq!(all(&store, "s").await, rows);
@@ -61,9 +58,7 @@ async fn a_request_that_comes_again_is_stored_once_and_answered_as_before() {
 
 #[tokio::test]
 async fn requests_of_one_key_that_come_together_are_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let calls: Vec<_> = (0..20)
         .map(|_| {
             let store = Arc::clone(&store);
@@ -79,9 +74,7 @@ async fn requests_of_one_key_that_come_together_are_one() {
 
 #[tokio::test]
 async fn the_newest_keys_of_a_sender_are_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let fill = |sender: &str, count: i64| {
         let sql = format!(
             "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {count})
@@ -110,9 +103,7 @@ async fn the_newest_keys_of_a_sender_are_kept() {
 /// More names than are looked up at a time, of which some are stored.
 #[tokio::test]
 async fn many_names_are_looked_up_together() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let call = |numbers: std::ops::Range<u16>| {
         let mut intake = store.intake(NOW, tidegate_model::Audience::All);
         for number in numbers {
@@ -133,9 +124,7 @@ async fn many_names_are_looked_up_together() {
 
 #[tokio::test]
 async fn an_event_with_a_name_is_stored_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     let call = |events: &[(u8, u8)], now: i64| {
         let mut intake = store.intake(now, tidegate_model::Audience::All);
         for (name, body) in events {
@@ -154,8 +143,7 @@ async fn an_event_with_a_name_is_stored_once() {
     let (a, b, c) = tokio::join!(call(&[(4, 4)], NOW), call(&[(4, 4), (5, 5)], NOW), call(&[(5, 5), (4, 4)], NOW));
     assert_eq!([a, b, c].into_iter().map(|told| told.unwrap().stored).sum::<usize>(), 2);
     store.flush().await.unwrap();
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     let mut intake = store.intake(NOW, tidegate_model::Audience::All);
     intake.add(json!({}));
     intake.name_last(RequestKey { sender: [7; 8], name: [1; 24], body: [1; 32] });
@@ -170,9 +158,7 @@ async fn an_event_with_a_name_is_stored_once() {
 
 #[tokio::test]
 async fn after_a_failed_sync_that_is_undone_nothing_is_stored() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     send(&store, &[json!({"id": "first"})], key(1, 1), NOW).await.unwrap();
     store.writer.faults.appends.store(1, SeqCst);
     let error = send(&store, &[json!({"id": "second"})], key(2, 2), NOW).await.unwrap_err();
@@ -189,9 +175,7 @@ async fn after_a_failed_sync_that_is_undone_nothing_is_stored() {
 #[tokio::test]
 async fn what_nobody_knows_is_told_and_sent_again_without_doubles() {
     for restart in [true, false] {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir);
-        store.create_source("s").unwrap();
+        let (dir, store) = with_source(manual());
         store.writer.faults.appends.store(1, SeqCst);
         store.writer.faults.undoing.store(if restart { usize::MAX } else { 1 }, SeqCst);
         let events = [json!({"id": "a"}), json!({"id": "b"})];
@@ -202,8 +186,7 @@ async fn what_nobody_knows_is_told_and_sent_again_without_doubles() {
         assert!(matches!(error, StoreError::ReadOnly(_)), "{error}");
         assert_eq!(all(&store, "s").await.len(), 0);
         let store = if restart {
-            drop(store);
-            let store = open(&dir);
+            let store = again(store, dir.path(), manual());
             // The sync had failed, and yet it is there: without a key it would be there twice soon.
             assert_eq!(all(&store, "s").await.len(), 2);
             store

@@ -11,7 +11,7 @@ use datafusion::{
 };
 use serde_json::json;
 
-use super::{manual, rows};
+use super::{manual, rows, with_source};
 use crate::{Store, StoreOptions, scan::segment_scan::SegmentScan};
 
 const START: i64 = 1_700_000_000_000_000;
@@ -23,8 +23,7 @@ async fn filled(dir: &tempfile::TempDir, segments: i64) -> Arc<Store> {
     for segment in 0..segments {
         let events = (segment * 40..(segment + 1) * 40)
             .map(|i| json!({"id": format!("{:04}", 9_999 - i), "timestamp": START + i * 1_000_000, "n": i}));
-        store.ingest("s", events.collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", events.collect()).await;
     }
     store
 }
@@ -134,17 +133,14 @@ async fn newest_first_stops_early() {
 /// once.
 #[tokio::test]
 async fn row_groups_are_dealt_out_to_all_partitions() {
-    let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { row_group_rows: 10, run_rows: 20, ..manual() };
-    let store = Store::open(dir.path(), options).unwrap();
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(options);
     // One project with every second row, and 40 others: too many runs to read each of them in order.
     let events = (0..2_000).map(|i| {
         let project = if i % 2 == 0 { "b".to_owned() } else { format!("p{}", i / 2 % 40) };
         json!({"id": format!("{i:04}"), "timestamp": START + i * 1_000_000, "project": project, "n": i})
     });
-    store.ingest("s", events.collect()).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", events.collect()).await;
     for partitions in 1..=4 {
         // Fewer rows than a batch has are not worth several partitions.
         let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);

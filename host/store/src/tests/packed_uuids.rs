@@ -11,22 +11,15 @@ use super::{
     all,
     damage::files,
     encodings::{chunk, footer},
-    frame, path, rows,
+    frame, opened, path, rows, with_source,
 };
 use crate::{Store, StoreOptions, verify};
 
 const ROWS: u64 = 400;
 
 /// Several row groups in a run, several runs in a segment, and an index of the texts of each segment.
-fn open(dir: &Path) -> std::sync::Arc<Store> {
-    let options = StoreOptions {
-        manual_flush: true,
-        run_rows: 150,
-        row_group_rows: 64,
-        trigram_rows: 1,
-        ..StoreOptions::default()
-    };
-    Store::open(dir, options).unwrap()
+fn options() -> StoreOptions {
+    StoreOptions { manual_flush: true, run_rows: 150, row_group_rows: 64, trigram_rows: 1, ..StoreOptions::default() }
 }
 
 fn uuid(of: &str, number: u64) -> String {
@@ -123,8 +116,7 @@ async fn asked(store: &Store) -> (Vec<Value>, Vec<Vec<u64>>) {
 
 #[tokio::test]
 async fn uuids_are_stored_as_16_bytes_and_read_as_texts() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 2, |_, _| {}).await;
     let (before, found) = asked(&store).await;
     assert_eq!(found.iter().take(8).map(Vec::len).collect::<Vec<_>>(), [1, 1, 0, 1, 1, 1, 1, 1]);
@@ -160,14 +152,13 @@ async fn uuids_are_stored_as_16_bytes_and_read_as_texts() {
     }
     drop(store);
     assert_eq!(verify(dir.path()).unwrap().findings, vec![]);
-    assert_eq!(asked(&open(dir.path())).await, (before, found));
+    assert_eq!(asked(&Store::open(dir.path(), options()).unwrap()).await, (before, found));
 }
 
 /// A segment with one other text has texts, and so has what is merged with it. One without a value does not matter.
 #[tokio::test]
 async fn other_values_in_some_segments() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store, 3, |number, event| {
         let metadata = &mut event["metadata"];
         match number / ROWS {
@@ -201,8 +192,7 @@ async fn other_values_in_some_segments() {
     // A text that gets an index later is a text again in what is merged from then on.
     let source = store.source("s").unwrap().id;
     store.index_texts(source, [["metadata", "absent"].map(str::to_owned).to_vec()]).unwrap();
-    store.ingest("s", (3 * ROWS..4 * ROWS).map(event).collect()).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", (3 * ROWS..4 * ROWS).map(event).collect()).await;
     let before = all(&store, "s").await;
     store.compact().await.unwrap();
     assert_eq!(all(&store, "s").await, before);
@@ -211,17 +201,14 @@ async fn other_values_in_some_segments() {
 /// UUIDs that repeat are packed where the dictionary of a row group would not hold them.
 #[tokio::test]
 async fn uuids_that_repeat() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), StoreOptions { manual_flush: true, ..StoreOptions::default() }).unwrap();
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(StoreOptions { manual_flush: true, ..StoreOptions::default() });
     for part in 0..2 {
         let event = |number: u64| {
             let metadata = json!({"twice": uuid("twice", number / 2), "few": uuid("few", number % 2_000)});
             let time = 1_700_000_000_000_000_u64 + number;
             json!({"id": uuid("id", number), "timestamp": time, "n": number, "metadata": metadata})
         };
-        store.ingest("s", (part * 8_000..(part + 1) * 8_000).map(event).collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", (part * 8_000..(part + 1) * 8_000).map(event).collect()).await;
     }
     for merged in [false, true] {
         if merged {

@@ -3,14 +3,12 @@
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::json;
 
-use super::manual;
-use crate::{Store, StoreOptions, field_names::PLACE};
+use super::{manual, with_source};
+use crate::{StoreOptions, field_names::PLACE};
 
 /// Bytes a row of the columns of places, and of all columns, in segments of calls of so many events.
 async fn bytes_a_row(rows: usize, of_call: usize) -> (f64, f64) {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), StoreOptions { durable: false, ..manual() }).unwrap();
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(StoreOptions { durable: false, ..manual() });
     let event = |i: usize| {
         // Like random numbers: what follows a pattern would be compressed by it.
         let random = |what: u64| {

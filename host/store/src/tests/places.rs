@@ -9,7 +9,7 @@ use datafusion::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{all, manual, open};
+use super::{again, all, manual, open, with_source};
 use crate::{FollowedTable, Store, StoreOptions, WantedCalls, field_names::PLACE, schema::shape::Shape};
 
 /// Each row with its place: the number of its call, its number in the call, its id.
@@ -76,9 +76,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let dir = tempfile::tempdir().unwrap();
-            let mut store = Store::open(dir.path(), options()).unwrap();
-            store.create_source("s").unwrap();
+            let (dir, mut store) = with_source(options());
             store.create_source("other").unwrap();
             let mut sent: Vec<Vec<String>> = Vec::new();
             for step in steps {
@@ -182,8 +180,7 @@ async fn segments_without_places_are_read_and_merged_and_known_to_lack_them() {
         assert_eq!((rows.len(), is_complete), (10, true), "merged: {merged}");
         assert_eq!(all(&store, "s").await, before);
     }
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert!(!stored(&store, last_old - 1, 1_000).await.1, "also after a start");
     send(&store, 30..40).await;
     store.flush().await.unwrap();
@@ -196,9 +193,7 @@ async fn segments_without_places_are_read_and_merged_and_known_to_lack_them() {
 /// Rows that another catalog numbered came with no call of this one, and a merge does not mix up the numbers.
 #[tokio::test]
 async fn places_of_another_catalog_are_not_taken_for_own_ones() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     send(&store, 0..10).await;
     store.flush().await.unwrap();
     drop(store);
@@ -221,9 +216,8 @@ async fn places_of_another_catalog_are_not_taken_for_own_ones() {
 
 #[tokio::test]
 async fn a_field_with_the_name_of_a_place_is_kept_beside_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (_dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     store.ingest("s", vec![json!({"id": "x", PLACE[0]: "mine", PLACE[1]: {"a": 1}})]).await.unwrap();
     for flushed in [false, true] {
         if flushed {
@@ -241,9 +235,8 @@ async fn a_field_with_the_name_of_a_place_is_kept_beside_it() {
 
 #[tokio::test]
 async fn what_is_damaged_or_set_aside_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     for part in 0..2 {
         send(&store, part * 10..part * 10 + 10).await;
         store.flush().await.unwrap();

@@ -59,8 +59,7 @@ pub(super) fn put_catalog(store: &Store) -> Result<(), StoreError> {
 }
 
 async fn flushed(store: &Store, source: &str, from: i64) {
-    store.ingest(source, events(from, 300)).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed(source, events(from, 300)).await;
 }
 
 fn names(folder: &Path) -> BTreeSet<String> {

@@ -7,19 +7,16 @@ use serde_json::json;
 use super::{
     all,
     damage::{events, files, fill, flip},
-    frame, manual, open,
+    frame, manual, open, with_source,
 };
 use crate::{Store, StoreError, backup, rebuild_catalog, repair, restore, verify};
 
 /// Three segments of `s`, one of `t`, and two rows of `s` in the write-ahead log.
 async fn folder() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     store.create_source("t").unwrap();
     fill(&store, 3).await;
-    store.ingest("t", vec![json!({"id": "t", "other": {"x": [1, 2]}})]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("t", vec![json!({"id": "t", "other": {"x": [1, 2]}})]).await;
     store.ingest("s", events(5000, 2)).await.unwrap();
     dir
 }
@@ -167,8 +164,7 @@ async fn a_catalog_is_made_of_what_segments_say() {
     store.flush().await.unwrap();
     let id = store.source("s").unwrap().id;
     store.rename_source(id, "renamed").unwrap();
-    store.ingest("renamed", events(6000, 1)).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("renamed", events(6000, 1)).await;
     let (s, t) = (all(&store, "renamed").await, all(&store, "t").await);
     drop(store);
     assert!(matches!(rebuild_catalog(dir.path()), Err(StoreError::Incompatible { .. })));
@@ -182,8 +178,7 @@ async fn a_catalog_is_made_of_what_segments_say() {
     let store = open(&dir);
     assert_eq!(all(&store, "renamed").await, s);
     assert_eq!(store.source("renamed").unwrap().id, id);
-    store.ingest("renamed", events(9000, 1)).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("renamed", events(9000, 1)).await;
     drop(store);
     assert_eq!(verify(dir.path()).unwrap().findings, []);
 

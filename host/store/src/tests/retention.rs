@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{all, frame, manual, open};
+use super::{again, all, frame, manual, open, with_source};
 use crate::{
     Dropped, Retention, RetentionWord, Store, StoreOptions,
     clock::{ClockState, DAY},
@@ -28,8 +28,7 @@ fn files(dir: &Path) -> usize {
 /// One segment per id, all of events of 1970.
 async fn segments(store: &Store, source: &str, names: &[&str]) {
     for (time, id) in names.iter().enumerate() {
-        store.ingest(source, vec![json!({"id": id, "timestamp": time + 1})]).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed(source, vec![json!({"id": id, "timestamp": time + 1})]).await;
     }
 }
 
@@ -42,9 +41,8 @@ fn age(dir: &Path, max_time: i64, by: Duration) {
 
 #[tokio::test]
 async fn old_segments_go() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     segments(&store, "s", &["a", "b", "c"]).await;
     // Old logs that came in just now are not old here.
     assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
@@ -70,9 +68,8 @@ async fn old_segments_go() {
 
 #[tokio::test]
 async fn a_source_is_cut_to_its_size_and_readers_finish() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     store.create_source("other").unwrap();
     segments(&store, "s", &["a", "b", "c", "d"]).await;
     segments(&store, "other", &["x", "y"]).await;
@@ -100,9 +97,8 @@ async fn a_source_is_cut_to_its_size_and_readers_finish() {
 
 #[tokio::test]
 async fn a_refused_transaction_drops_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     segments(&store, "s", &["a", "b"]).await;
     store.set_retention(id, Retention { max_age: None, max_bytes: Some(0) }).unwrap();
     let sql = |text: &str| store.catalog().lock().execute_batch(text).unwrap();
@@ -116,9 +112,7 @@ async fn a_refused_transaction_drops_nothing() {
 
 #[tokio::test]
 async fn the_background_applies_the_server_s_default() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     segments(&store, "s", &["a", "b"]).await;
     drop(store);
     let retention = Retention { max_age: None, max_bytes: Some(0) };
@@ -145,9 +139,7 @@ fn jump(dir: &Path, by: i64) {
 
 #[tokio::test]
 async fn a_clock_that_jumps_ahead_drops_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     segments(&store, "s", &["a", "b", "c"]).await;
     // While the store is open.
     store.clock.moved.store(YEAR, Ordering::Relaxed);
@@ -189,9 +181,7 @@ async fn a_clock_that_jumps_ahead_drops_nothing() {
 
 #[tokio::test]
 async fn what_came_while_the_clock_was_dead_is_kept_when_it_is_right() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     let dead = 946_684_800_000_000 - crate::clock::now_micros();
     store.clock.moved.store(dead, Ordering::Relaxed);
     segments(&store, "s", &["a", "b"]).await;
@@ -211,33 +201,28 @@ async fn what_came_while_the_clock_was_dead_is_kept_when_it_is_right() {
 
 #[tokio::test]
 async fn a_folder_without_an_age_clock_goes_by_its_newest_segment() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     segments(&store, "s", &["a", "b"]).await;
     drop(store);
     jump(dir.path(), YEAR);
     let store = Store::open(dir.path(), manual()).unwrap();
     let sql = "DELETE FROM meta WHERE key = 'age_clock'; UPDATE sqlite_sequence SET seq = 5";
     store.catalog().lock().execute_batch(sql).unwrap();
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
     assert!(store.stats().clock_ahead_seconds > 0);
 }
 
 #[tokio::test]
 async fn no_more_than_half_of_a_source_goes_at_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     segments(&store, "s", &["a", "b", "c", "d", "e"]).await;
     store.clock.pass(91 * DAY);
     assert_eq!(store.apply_retention().await.unwrap().rows, 2);
     assert_eq!(store.apply_retention().await.unwrap().rows, 0);
     assert_eq!((store.stats().expired_rows_waiting, store.catalog().retention_state().unwrap().waiting.len()), (3, 1));
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert_eq!(store.apply_retention().await.unwrap().rows, 0, "a start begins nothing anew");
     store.clock.pass(DAY);
     assert_eq!(store.apply_retention().await.unwrap().rows, 1);

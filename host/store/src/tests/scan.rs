@@ -8,7 +8,7 @@ use datafusion::{
 };
 use serde_json::{Value, json};
 
-use super::{context, frame, open, path, rows};
+use super::{context, frame, manual, open, path, rows, with_source};
 use crate::Store;
 
 fn at(micros: i64) -> datafusion::prelude::Expr {
@@ -167,9 +167,7 @@ async fn filters_reach_the_parquet_scan() {
 /// Reading one leaf of a record must not read the others.
 #[tokio::test]
 async fn one_leaf_is_a_narrow_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let mut state = 1_u64;
     let events = (0..2000).map(|n| {
         let mut letter = || {
@@ -179,8 +177,7 @@ async fn one_leaf_is_a_narrow_read() {
         let noise: String = (0..300).map(|_| letter()).collect();
         json!({"id": n.to_string(), "timestamp": n, "metadata": {"small": n % 3, "noise": {"a": noise}}})
     });
-    store.ingest("s", events.collect()).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", events.collect()).await;
     // A later field in memory makes the schemas differ: the adapter is at work.
     store.ingest("s", vec![json!({"timestamp": 1, "metadata": {"late": 1}})]).await.unwrap();
     let scanned = async |frame: DataFrame| {
@@ -208,17 +205,14 @@ async fn one_leaf_is_a_narrow_read() {
 /// The answer must be the same where the session lets the scan filter rows by itself.
 #[tokio::test]
 async fn filters_inside_the_scan_agree() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     for call in [
         json!([{"id": "1", "timestamp": 1, "n": 1, "metadata": {"a": 1, "t": 5}}]),
         json!([{"id": "2", "timestamp": 2, "n": 2.5, "metadata": {"a": "x"}}]),
         json!([{"id": "3", "timestamp": 3, "metadata": [{"a": 3, "t": 1}]}]),
     ] {
         let Value::Array(events) = call else { unreachable!() };
-        store.ingest("s", events).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", events).await;
     }
     for pushdown in [false, true] {
         let config = datafusion::prelude::SessionConfig::new()
@@ -269,13 +263,10 @@ async fn a_lost_or_damaged_segment_is_named() {
 
 #[tokio::test]
 async fn overlapping_segments_stay_in_order() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     for segment in 0..40_i64 {
         let events = (0..5).map(|i| json!({"timestamp": 1_700_000_000 + (segment * 7 + i * 13) % 97}));
-        store.ingest("s", events.collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", events.collect()).await;
     }
     let sorted = frame(&store, "s")
         .sort(vec![col("timestamp").sort(false, false)])
@@ -290,10 +281,8 @@ async fn overlapping_segments_stay_in_order() {
 /// Events that come faster than they become columns are refused before a query has to wait for them all.
 #[tokio::test]
 async fn a_backlog_is_bounded() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = crate::StoreOptions { max_raw_rows: 10, ..super::manual() };
-    let store = crate::Store::open(dir.path(), options).unwrap();
-    store.create_source("s").unwrap();
+    let options = crate::StoreOptions { max_raw_rows: 10, ..manual() };
+    let (_dir, store) = with_source(options);
     store.create_source("t").unwrap();
     let events = || (0..11).map(|n| serde_json::json!({"id": n.to_string()})).collect::<Vec<_>>();
     store.ingest("s", events()).await.unwrap();

@@ -8,14 +8,12 @@ use datafusion::{
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{all, field, frame, open, path, rows};
+use super::{again, all, field, frame, manual, open, path, rows, with_source};
 use crate::{Ingested, RefusedEvent, StoreError, ingest::tape_reader::stored_events, intake::Intake};
 
 #[tokio::test]
 async fn empty_source_has_its_columns_and_no_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let table = store.table("s").unwrap();
     let names: Vec<String> = table.schema().fields().iter().map(|f| f.name().clone()).collect();
     assert_eq!(names, ["id", "timestamp", "event_message", "_overflow"]);
@@ -31,9 +29,7 @@ async fn empty_source_has_its_columns_and_no_rows() {
 
 #[tokio::test]
 async fn a_bad_event_is_refused_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     let reason = "an event must be a JSON object, not a string".to_owned();
     let refused = vec![RefusedEvent { index: 1, reason, is_conflict: false }];
     let told = store.ingest("s", vec![json!({"id": "a"}), json!("text"), json!({"id": "b"})]).await.unwrap();
@@ -48,9 +44,7 @@ async fn a_bad_event_is_refused_alone() {
 /// Every stage of a row's life must read the same: memory, joined memory, segment, reopened.
 async fn at_every_stage(calls: Vec<Vec<Value>>, check: impl AsyncFn(&crate::Store)) {
     // All in memory.
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(manual());
     for call in calls.clone() {
         store.ingest("s", call).await.unwrap();
     }
@@ -62,9 +56,7 @@ async fn at_every_stage(calls: Vec<Vec<Value>>, check: impl AsyncFn(&crate::Stor
 
     // A segment per call; then one call in memory and the rest in segments.
     for last_in_memory in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir);
-        store.create_source("s").unwrap();
+        let (dir, store) = with_source(manual());
         let count = calls.len();
         for (i, call) in calls.iter().cloned().enumerate() {
             store.ingest("s", call).await.unwrap();
@@ -75,15 +67,12 @@ async fn at_every_stage(calls: Vec<Vec<Value>>, check: impl AsyncFn(&crate::Stor
             }
         }
         check(&store).await;
-        drop(store);
-        let store = open(&dir);
+        let store = again(store, dir.path(), manual());
         check(&store).await;
     }
 
     // Columns made after each call, so that batches of different shapes are joined.
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     for call in calls {
         store.ingest("s", call).await.unwrap();
         store.table("s").unwrap();
@@ -374,10 +363,8 @@ async fn odd_keys_and_values() {
 
 #[tokio::test]
 async fn caps_send_the_rest_to_the_overflow() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = crate::StoreOptions { max_fields: 9, max_depth: 3, ..super::manual() };
-    let store = crate::Store::open(dir.path(), options).unwrap();
-    store.create_source("s").unwrap();
+    let options = crate::StoreOptions { max_fields: 9, max_depth: 3, ..manual() };
+    let (_dir, store) = with_source(options);
     let long = "k".repeat(129);
     let event = json!({"id": "1", "timestamp": 1, "a": {"b": {"c": {"d": 1}, "e": 2, "_present": 7, long.clone(): 8}},
         "f": 3, "g": {"x": [{"y": 4}, 5]}, "h": 5});
@@ -404,9 +391,7 @@ async fn caps_send_the_rest_to_the_overflow() {
 /// A thousand keys, each nested as deep as columns go: the source takes what it may have and no more.
 #[tokio::test]
 async fn a_schema_bomb_fills_a_source_and_not_a_statement() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let deep = |leaf: usize| (0..29).fold(json!(leaf), |inner, _| json!({"d": inner}));
     let bomb: Map<String, Value> = (0..1000).map(|key| (format!("k{key}"), deep(key))).collect();
     store.ingest("s", vec![json!({"id": "1", "timestamp": 1, "metadata": bomb.clone()})]).await.unwrap();
@@ -431,9 +416,7 @@ async fn a_schema_bomb_fills_a_source_and_not_a_statement() {
 /// Events of many different keys, each in few rows, cost what they hold.
 #[tokio::test]
 async fn sparse_columns_cost_what_they_hold() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let events = |range: std::ops::Range<usize>| {
         let list = |n: usize| json!([{format!("l{}", n % 300): n}, {"each": n}]);
         let event = |n: usize| json!({"id": n.to_string(), "timestamp": n, "metadata": {format!("k{:03}", n % 996): format!("a{n}"), "many": list(n), "n": [n]}});
@@ -468,14 +451,11 @@ async fn sparse_columns_cost_what_they_hold() {
 /// What came by mistake gives up its place when retention has dropped it.
 #[tokio::test]
 async fn columns_go_with_the_last_segment_that_has_them() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = crate::StoreOptions { max_fields: 20, ..super::manual() };
-    let store = crate::Store::open(dir.path(), options.clone()).unwrap();
-    store.create_source("s").unwrap();
+    let options = crate::StoreOptions { max_fields: 20, ..manual() };
+    let (dir, store) = with_source(options.clone());
     let junk: Map<String, Value> = (0..30).map(|key| (format!("j{key}"), json!(key))).collect();
     let mixed = json!([1, "a"]);
-    store.ingest("s", vec![json!({"id": "1", "timestamp": 1, "metadata": junk, "odd": mixed})]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", vec![json!({"id": "1", "timestamp": 1, "metadata": junk, "odd": mixed})]).await;
     store
         .ingest("s", vec![json!({"id": "2", "timestamp": 2, "metadata": {"honest": 1, "j1": 5, "late": {"x": 1}}})])
         .await
@@ -520,9 +500,7 @@ async fn columns_go_with_the_last_segment_that_has_them() {
 /// One memory batch and a query that stops early: what it did not take was not made.
 #[tokio::test]
 async fn planning_makes_no_rows_of_memory() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     let event = |n: usize| json!({"id": n.to_string(), "timestamp": n, "v": if n.is_multiple_of(2) { json!(n) } else { json!("x") }});
     store.ingest("s", (0..20_000).map(event).collect()).await.unwrap();
     let plan = frame(&store, "s").limit(0, Some(5)).unwrap().create_physical_plan().await.unwrap();
@@ -614,9 +592,7 @@ proptest! {
             .collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let got: Vec<Vec<Value>> = runtime.block_on(async {
-            let dir = tempfile::tempdir().unwrap();
-            let store = open(&dir);
-            store.create_source("s").unwrap();
+            let (_dir, store) = with_source(manual());
             for (i, event) in events.into_iter().enumerate() {
                 store.ingest("s", vec![event]).await.unwrap();
                 if i == flush_at {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     damage::{events, files, fill, flip},
-    frame, json_rows, manual, path,
+    frame, json_rows, manual, path, with_source,
 };
 use crate::{ScanDescription, SegmentError, SegmentFiles, SegmentName, Store, StoreOptions};
 
@@ -74,15 +74,12 @@ pub(super) async fn compare(store: &Store, files: &SegmentFiles) {
 
 #[tokio::test]
 async fn rows_are_those_that_the_store_reads() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), small()).unwrap();
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(small());
     fill(&store, 4).await;
     let files = SegmentFiles::folder(dir.path()).unwrap();
     compare(&store, &files).await;
     for more in 4..9 {
-        store.ingest("s", events(more * 300, 300)).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", events(more * 300, 300)).await;
     }
     store.compact().await.unwrap();
     assert!(store.stats().segments < 9);
@@ -106,9 +103,7 @@ async fn described(frame: DataFrame) -> ScanDescription {
 /// The ids that a question demands travel with its scan: what has none of them is not read elsewhere either.
 #[tokio::test]
 async fn ids_are_looked_up_elsewhere_too() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), small()).unwrap();
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(small());
     fill(&store, 2).await;
     let context = super::context();
     assert_eq!(described(frame(&store, "s")).await.ids, None);
@@ -143,9 +138,7 @@ fn file_of(dir: &tempfile::TempDir, name: &SegmentName) -> PathBuf {
 
 #[tokio::test]
 async fn a_file_that_is_not_the_one_that_was_named_is_an_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), small()).unwrap();
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(small());
     fill(&store, 2).await;
     let (one, other) = (names(&store)[0].clone(), names(&store)[1].clone());
     let files = SegmentFiles::folder(dir.path()).unwrap();
@@ -187,9 +180,7 @@ async fn a_file_that_is_not_the_one_that_was_named_is_an_error() {
 
 #[tokio::test]
 async fn a_damaged_byte_and_other_rows_are_found_when_they_are_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), small()).unwrap();
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(small());
     fill(&store, 2).await;
     let said = async |frame: DataFrame, rows: u64| {
         let (mut scan, context) = (described(frame).await, super::context());

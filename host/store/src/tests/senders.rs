@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use tidegate_model::{Audience, NotForSender, SourceTenancy};
 
-use super::{all, open};
+use super::{all, manual, opened};
 use crate::{Store, StoreError};
 
 fn abc() -> Audience {
@@ -19,8 +19,7 @@ fn declare(store: &Store, source: &str, tenancy: &str) {
 
 #[tokio::test]
 async fn what_was_not_held_to_its_source_is_not_stored() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     for source in ["s", "t", "u"] {
         store.create_source(source).unwrap();
     }

@@ -4,7 +4,7 @@
 use datafusion::prelude::{Expr, col, lit};
 use serde_json::{Value, json};
 
-use super::{field, manual, open, rows, scan::scanned};
+use super::{field, manual, opened, rows, scan::scanned};
 use crate::{Store, StoreOptions};
 
 const START: i64 = 1_700_000_000_000_000;
@@ -26,8 +26,7 @@ async fn filled(store: &Store, segments: &[Vec<Value>]) {
             number += 1;
             event(number, project.clone())
         };
-        store.ingest("s", projects.iter().map(&mut next).collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", projects.iter().map(&mut next).collect()).await;
     }
 }
 
@@ -45,8 +44,7 @@ async fn asked(store: &Store, project: &str) -> (usize, bool) {
 
 #[tokio::test]
 async fn a_project_that_all_rows_have_is_not_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     filled(&store, &[vec![json!("p"); 300]]).await;
     assert_eq!(asked(&store, "p").await, (300, false));
     // Asked again, the schema of the file is kept.
@@ -72,8 +70,7 @@ async fn a_project_that_some_rows_lack_is_read() {
     for (projects, project, expected) in
         [(lacking, "p", 299), (others, "p", 299), (long, &*format!("{cut}1"), 150), (numbers, "p", 299)]
     {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(&dir);
+        let (_dir, store) = opened(manual());
         filled(&store, &[projects]).await;
         let asked = asked(&store, project).await;
         assert_eq!(asked.0, expected, "{project}");
@@ -84,8 +81,7 @@ async fn a_project_that_some_rows_lack_is_read() {
 /// The path has values of other types since a later segment: the rows of the first are found as before.
 #[tokio::test]
 async fn a_project_of_mixed_types_has_its_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (_dir, store) = opened(manual());
     filled(&store, &[vec![json!("p"); 300], vec![json!(7); 10], vec![json!({"p": 1}); 10]]).await;
     let asked = asked(&store, "p").await;
     assert_eq!(asked.0, 300);
@@ -94,9 +90,8 @@ async fn a_project_of_mixed_types_has_its_rows() {
 /// Runs of projects in one segment, merged from several: each project's rows, whichever row groups its run has.
 #[tokio::test]
 async fn each_run_has_its_own() {
-    let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { run_rows: 100, row_group_rows: 64, compaction_fan_in: 2, ..manual() };
-    let store = Store::open(dir.path(), options).unwrap();
+    let (_dir, store) = opened(options);
     let part = |count: usize, small: &str| {
         let mut projects: Vec<Value> = (0..count).map(|n| json!(if n % 3 == 0 { "a" } else { "b" })).collect();
         projects.extend((0..20).map(|n| if n % 4 == 0 { Value::Null } else { json!(small) }));

@@ -7,8 +7,8 @@ use serde_json::json;
 use tidegate_model::Audience;
 use uuid::Uuid;
 
-use super::{all, context, frame, manual, open};
-use crate::{Retention, Store, StoreError, StoreOptions};
+use super::{again, all, context, frame, manual, open, opened, with_source};
+use crate::{Retention, StoreError, StoreOptions};
 
 fn folder(dir: &tempfile::TempDir, id: Uuid) -> PathBuf {
     dir.path().join("segments").join(id.to_string())
@@ -16,12 +16,10 @@ fn folder(dir: &tempfile::TempDir, id: Uuid) -> PathBuf {
 
 #[tokio::test]
 async fn a_renamed_source_keeps_its_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (dir, store) = opened(manual());
     let id = store.create_source("old").unwrap().id;
     store.create_source("other").unwrap();
-    store.ingest("old", vec![json!({"id": "1"})]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("old", vec![json!({"id": "1"})]).await;
     store.ingest("old", vec![json!({"id": "2"})]).await.unwrap();
     let before = frame(&store, "old");
 
@@ -43,8 +41,7 @@ async fn a_renamed_source_keeps_its_rows() {
     assert_eq!(table.count().await.unwrap(), 3);
     assert!(matches!(store.table_for(Uuid::new_v4(), &Audience::All), Err(StoreError::UnknownSource { .. })));
 
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     let names: Vec<String> = store.sources().into_iter().map(|source| source.name).collect();
     assert_eq!(names, ["new", "old", "other"]);
     assert_eq!(store.source("new").unwrap().id, id);
@@ -53,9 +50,8 @@ async fn a_renamed_source_keeps_its_rows() {
 
 #[test]
 fn retention_is_kept_with_the_source() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let id = store.create_source("s").unwrap().id;
+    let (dir, store) = with_source(manual());
+    let id = store.source("s").unwrap().id;
     assert_eq!(store.source("s").unwrap().retention, Retention::default());
     for (given, kept) in [
         (Retention { max_age: Some(Duration::from_millis(1500)), max_bytes: Some(7) }, Some(Duration::from_secs(2))),
@@ -76,13 +72,11 @@ fn retention_is_kept_with_the_source() {
 
 #[tokio::test]
 async fn a_deleted_source_is_gone_when_its_last_reader_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (dir, store) = opened(manual());
     store.create_source("kept").unwrap();
     let id = store.create_source("s").unwrap().id;
     for i in 0..3 {
-        store.ingest("s", (0..10).map(|j| json!({"id": format!("{i}-{j}")})).collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", (0..10).map(|j| json!({"id": format!("{i}-{j}")})).collect()).await;
     }
     store.ingest("s", vec![json!({"id": "memory"})]).await.unwrap();
     store.ingest("kept", vec![json!({"id": "kept"})]).await.unwrap();
@@ -112,20 +106,16 @@ async fn a_deleted_source_is_gone_when_its_last_reader_is() {
 
     // The same name and, in the catalog, the same short key: nothing comes back.
     assert_ne!(store.create_source("s").unwrap().id, id);
-    store.ingest("s", vec![json!({"id": "new"})]).await.unwrap();
-    store.flush().await.unwrap();
-    drop(store);
-    let store = open(&dir);
+    store.flushed("s", vec![json!({"id": "new"})]).await;
+    let store = again(store, dir.path(), manual());
     assert_eq!((all(&store, "s").await.len(), all(&store, "kept").await.len()), (1, 1));
 }
 
 #[tokio::test]
 async fn what_a_crash_leaves_of_a_deleted_source_is_swept() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let (dir, store) = opened(manual());
     let (id, mixed) = (store.create_source("s").unwrap().id, Uuid::new_v4());
-    store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", vec![json!({"id": "1"})]).await;
     let file = std::fs::read_dir(folder(&dir, id)).unwrap().next().unwrap().unwrap().path();
     let bytes = std::fs::read(&file).unwrap();
     store.delete_source(id).unwrap();
@@ -147,8 +137,7 @@ async fn what_a_crash_leaves_of_a_deleted_source_is_swept() {
 
 #[tokio::test]
 async fn a_deleted_source_gives_its_memory_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), StoreOptions { max_unflushed_bytes: 1000, ..manual() }).unwrap();
+    let (_dir, store) = opened(StoreOptions { max_unflushed_bytes: 1000, ..manual() });
     store.create_source("other").unwrap();
     for shredded in [false, true] {
         let id = store.create_source("s").unwrap().id;
@@ -165,9 +154,8 @@ async fn a_deleted_source_gives_its_memory_back() {
 /// Whoever writes to a source that is being deleted is told so; the writer goes on for others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn deleting_while_events_and_flushes_are_on_their_way() {
-    let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { flush_rows: 20, flush_interval: Duration::from_millis(1), ..StoreOptions::default() };
-    let store = Store::open(dir.path(), options).unwrap();
+    let (dir, store) = opened(options);
     store.create_source("kept").unwrap();
     let (mut kept, mut refused) = (0, 0);
     for _ in 0..25 {
@@ -199,8 +187,7 @@ async fn deleting_while_events_and_flushes_are_on_their_way() {
     assert_eq!(refused, 100);
     store.flush().await.unwrap();
     assert_eq!(frame(&store, "kept").count().await.unwrap(), kept);
-    drop(store);
-    let store = open(&dir);
+    let store = again(store, dir.path(), manual());
     assert_eq!(frame(&store, "kept").count().await.unwrap(), kept);
     assert_eq!(std::fs::read_dir(dir.path().join("segments")).unwrap().count(), 1);
 }

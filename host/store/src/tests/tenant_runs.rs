@@ -14,6 +14,7 @@ use super::{
     all, field, frame, path, rows,
     scan::scanned,
     segment_files::{elsewhere, small},
+    with_source,
 };
 use crate::{
     ScanOutline, ScanPlace, SegmentFiles, Store, StoreOptions, arrays::column_path::type_at, backup, rebuild_catalog,
@@ -51,8 +52,7 @@ async fn segment(store: &Store, numbers: std::ops::Range<i64>, change: impl Fn(i
         change(i, &mut event);
         event
     };
-    store.ingest("s", numbers.map(changed).collect()).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", numbers.map(changed).collect()).await;
 }
 
 fn same(_: i64, _: &mut Value) {}
@@ -129,9 +129,7 @@ async fn compare(store: &Store) {
 
 #[tokio::test]
 async fn rows_of_a_tenant_lie_together_by_the_declared_path() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(options());
     declare(&store, &json!({"team": "n", "project": "metadata.ref"}));
     segment(&store, 0..400, same).await;
     segment(&store, 400..500, same).await;
@@ -180,9 +178,7 @@ async fn rows_of_a_tenant_lie_together_by_the_declared_path() {
 /// Many small tenants share a run.
 #[tokio::test]
 async fn small_tenants_share_a_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(options());
     declare(&store, &json!({"project": "metadata.ref"}));
     segment(&store, 0..400, |i, event| match i % 8 {
         0 => event["metadata"] = json!({"n": i}),
@@ -199,9 +195,7 @@ async fn small_tenants_share_a_run() {
 /// Segments keep the path by which they were made. What they say is used for that path only, until compaction writes them again.
 #[tokio::test]
 async fn a_change_of_the_key_makes_nothing_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), StoreOptions { compaction_rows: 200, ..options() }).unwrap();
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(StoreOptions { compaction_rows: 200, ..options() });
     // As before there were keys, and as with other ones.
     segment(&store, 0..200, same).await;
     declare(&store, &json!({"project": "metadata.ref"}));
@@ -245,9 +239,7 @@ async fn a_change_of_the_key_makes_nothing_wrong() {
 
 #[tokio::test]
 async fn batches_in_memory_are_left_out_by_the_declared_path() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(options());
     declare(&store, &json!({"project": "metadata.ref"}));
     for tenant in 0..4_i64 {
         let of_tenant = |i: i64| event(i * 4 + tenant);
@@ -277,9 +269,7 @@ async fn what_is_no_plain_text_is_not_left_out() {
     let changes: [Change<'_>; 6] = [&number, &record, &list, &text, &some, &long];
     for change in changes {
         for (declared, is_first) in [(false, false), (true, false), (false, true), (true, true)] {
-            let dir = tempfile::tempdir().unwrap();
-            let store = open(dir.path());
-            store.create_source("s").unwrap();
+            let (_dir, store) = with_source(options());
             if declared {
                 declare(&store, &json!({"project": "metadata.ref"}));
             }
@@ -304,9 +294,7 @@ async fn what_is_no_plain_text_is_not_left_out() {
 /// A list of records on the way: a row has several values, and none of them decides where it lies.
 #[tokio::test]
 async fn tenants_in_lists_are_not_left_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(options());
     declare(&store, &json!({"project": "metadata.ref"}));
     segment(&store, 0..100, same).await;
     let table = store.table("s").unwrap();
@@ -324,9 +312,7 @@ async fn tenants_in_lists_are_not_left_out() {
 #[tokio::test]
 async fn values_in_the_overflow_are_found() {
     for declared in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path(), StoreOptions { max_fields: 12, ..options() }).unwrap();
-        store.create_source("s").unwrap();
+        let (_dir, store) = with_source(StoreOptions { max_fields: 12, ..options() });
         let crowd = |i: i64, event: &mut Value| {
             let reference = event["metadata"]["ref"].take();
             event["metadata"] = json!({"a": i, "b": i, "c": i, "d": i, "e": i, "f": i, "ref": reference});
@@ -349,9 +335,7 @@ async fn values_in_the_overflow_are_found() {
 /// What a footer says is enough, for a catalog that is made again too.
 #[tokio::test]
 async fn copies_and_rebuilt_catalogs_keep_the_path() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.create_source("s").unwrap();
+    let (dir, store) = with_source(options());
     segment(&store, 0..100, same).await;
     declare(&store, &json!({"project": "metadata.ref"}));
     segment(&store, 100..300, same).await;
@@ -378,9 +362,7 @@ async fn copies_and_rebuilt_catalogs_keep_the_path() {
 /// Tenants whose names are UUIDs stay texts in the file, also where they were packed before they were tenants.
 #[tokio::test]
 async fn tenants_that_are_uuids_are_pruned() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(options());
     let uuid = |i: i64| uuid::Uuid::from_u128(0x1234_5678 + (i % 4) as u128 * 7).to_string();
     let change = move |i: i64, event: &mut Value| event["metadata"]["ref"] = json!(uuid(i));
     let each = move |i: i64, event: &mut Value| {

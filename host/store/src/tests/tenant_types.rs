@@ -10,7 +10,7 @@ use datafusion::{
 use serde_json::{Value, json};
 use tidegate_model::{Audience, SourceTenancy};
 
-use super::{context, json_rows, manual};
+use super::{context, json_rows, manual, with_source};
 use crate::{Store, StoreOptions};
 
 fn audience(project: &str) -> Audience {
@@ -107,14 +107,11 @@ async fn a_tenant_reads_the_types_of_its_own_values() {
 /// Fractions of others make no floats of a tenant's integers.
 #[tokio::test]
 async fn integers_stay_integers_beside_fractions_of_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path(), manual()).unwrap();
-    store.create_source("s").unwrap();
+    let (_dir, store) = with_source(manual());
     declare(&store, &json!({"project": "project"}));
     let numbers =
         |id: &str, project: &str, n: Value| event(id, project, &json!({"n": n, "f": 0.5, "l": [1], "m": {"n": 1}}));
-    store.ingest("s", vec![numbers("1", "a", json!(49))]).await.unwrap();
-    store.flush().await.unwrap();
+    store.flushed("s", vec![numbers("1", "a", json!(49))]).await;
     store.ingest("s", vec![numbers("2", "b", json!(1.5)), numbers("3", "b", json!(1e300))]).await.unwrap();
     store.ingest("s", vec![numbers("4", "a", json!(50))]).await.unwrap();
     for _ in 0..2 {

@@ -1,21 +1,17 @@
 //! The index of trigrams in a scan: what a condition on texts leaves out, and that it leaves out nothing else.
 
-use std::{path::Path, sync::Arc};
-
 use datafusion::prelude::{DataFrame, col, lit};
 use serde_json::{Value, json};
 use tidegate_model::TextCondition;
 
-use super::{all, context, damage::files, frame, rows};
+use super::{all, context, damage::files, frame, opened, rows};
 use crate::{Store, StoreOptions, narrowed, verify};
 
 const START: i64 = 1_700_000_000_000_000;
 
 /// Two granules in a row group.
-fn open(dir: &Path) -> Arc<Store> {
-    let options =
-        StoreOptions { manual_flush: true, run_rows: 5_000, row_group_rows: 4_096, ..StoreOptions::default() };
-    Store::open(dir, options).unwrap()
+fn options() -> StoreOptions {
+    StoreOptions { manual_flush: true, run_rows: 5_000, row_group_rows: 4_096, ..StoreOptions::default() }
 }
 
 /// One event in 5,000 has a rare text.
@@ -31,8 +27,7 @@ fn event(i: i64) -> Value {
 async fn filled(store: &Store) {
     store.create_source("s").unwrap();
     for part in 0..3 {
-        store.ingest("s", (part * 10_000..part * 10_000 + 10_000).map(event).collect()).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", (part * 10_000..part * 10_000 + 10_000).map(event).collect()).await;
     }
 }
 
@@ -55,8 +50,7 @@ fn rare(rows: &[Value]) -> Vec<Value> {
 
 #[tokio::test]
 async fn granules_without_a_text_are_not_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (_dir, store) = opened(options());
     filled(&store).await;
     let everything = rows(frame(&store, "s")).await;
     assert_eq!((everything.len(), rare(&everything).len()), (30_000, 6));
@@ -109,8 +103,7 @@ fn event_with_url(i: i64) -> Value {
 
 #[tokio::test]
 async fn texts_in_records_are_searched_where_they_are_indexed() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (_dir, store) = opened(options());
     let source = store.create_source("s").unwrap().id;
     let of_url = |part: &str| TextCondition::Contains { column: URL.to_owned(), part: part.to_owned() };
     let numbers = |rows: &[Value]| -> Vec<i64> {
@@ -124,8 +117,7 @@ async fn texts_in_records_are_searched_where_they_are_indexed() {
             store.index_texts(source, [["metadata", "web", "url"].map(str::to_owned).to_vec()]).unwrap();
         }
         let events = (part * 10_000..part * 10_000 + 10_000).map(event_with_url).collect();
-        store.ingest("s", events).await.unwrap();
-        store.flush().await.unwrap();
+        store.flushed("s", events).await;
     }
     for merged in [false, true] {
         if merged {
@@ -153,8 +145,7 @@ async fn texts_in_records_are_searched_where_they_are_indexed() {
 
 #[tokio::test]
 async fn a_damaged_index_is_an_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
+    let (dir, store) = opened(options());
     filled(&store).await;
     let file = files(dir.path()).remove(0);
     let bytes = std::fs::read(&file).unwrap();
@@ -172,7 +163,7 @@ async fn a_damaged_index_is_an_error() {
         let copy = tempfile::tempdir().unwrap();
         super::durability::copy(dir.path(), copy.path());
         assert_eq!(verify(copy.path()).unwrap().findings.len(), 1);
-        let store = open(copy.path());
+        let store = Store::open(copy.path(), options()).unwrap();
         match read(&store, contains("order-77")).collect().await {
             Err(error) => assert!(error.to_string().contains("verify"), "{error}"),
             // A part that this search does not read.

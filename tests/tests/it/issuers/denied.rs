@@ -1,18 +1,16 @@
 //! The deny list; and rules that mask personal data and have limits.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, iso, now, query_string};
+use tidegate_tests::{Answer, EDGE, Server, iso, now, query_string, serve, until};
 
-use super::issuer::{Issuer, Signer, ask, of_project, refused, server, start, until};
+use super::issuer::{Issuer, Signer, ask, of_project, refused, server, start};
 
 const DENIED: &str = "/api/issuers/denied";
 
 fn deny(server: &Server, entry: &Value) -> Value {
-    let made = server.manage("POST", DENIED, entry);
-    assert_eq!(made.status, 201, "{}", made.body);
+    let made = server.manage("POST", DENIED, entry).is(201);
     made.body
 }
 
@@ -46,12 +44,12 @@ fn tokens_are_denied_at_once_and_come_back() {
     // Again: the same entry, with another end. What is over is gone.
     let again = deny(&server, &json!({"issuer": "main", "subject": "user-1", "until": soon(2)}));
     assert_eq!((&again["id"], &again["reason"]), (&of_subject["id"], &json!("")));
-    assert_eq!(server.manage("GET", DENIED, &Value::Null).body.as_array().map(Vec::len), Some(2));
+    assert_eq!(server.read(DENIED).as_array().map(Vec::len), Some(2));
     until("the end", || ask(&server, &two, &[]).status == 200);
-    let left = server.manage("GET", DENIED, &Value::Null).body;
+    let left = server.read(DENIED);
     assert_eq!((left.as_array().map(Vec::len), &left[0]["id"]), (Some(1), &entry["id"]), "{left}");
     let path = format!("{DENIED}/{}", entry["id"].as_str().unwrap());
-    assert_eq!(server.manage("DELETE", &path, &Value::Null).status, 204);
+    server.manage("DELETE", &path, &Value::Null).is(204);
     server.manage("DELETE", &path, &Value::Null).refused(404, "not_found", &["no entry"]);
     assert_eq!(ask(&server, &one, &[]).status, 200);
     // The metrics have the words, and neither log nor metrics have the subject.
@@ -85,8 +83,8 @@ fn what_would_deny_nothing_is_refused() {
     ] {
         server.manage("POST", DENIED, &entry).refused(422, "refused", &[words]);
     }
-    assert_eq!(server.call("GET", DENIED, &[], b"").status, 401);
-    assert_eq!(server.manage("GET", DENIED, &Value::Null).body, json!([]));
+    server.call("GET", DENIED, &[], b"").is(401);
+    assert_eq!(server.read(DENIED), json!([]));
     // Without issuers there is nothing to deny.
     let plain = Server::start();
     let entry = json!({"issuer": "main", "subject": "u", "until": soon(60)});
@@ -100,9 +98,7 @@ fn the_deny_list_outlives_the_server_and_is_managed_by_commands() {
     issuer.publish(&[&signer]);
     let (server, own) = start(&issuer);
     let command = |server: &Server, arguments: &[&str]| {
-        let mut command = Command::new(binary());
-        command.arg("issuer").args(arguments).env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE);
-        let output = command.output().unwrap();
+        let output = server.client(&["issuer"]).args(arguments).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     };
@@ -122,8 +118,7 @@ fn the_deny_list_outlives_the_server_and_is_managed_by_commands() {
         assert!(!fine && error.contains(words), "{arguments:?}: {error}");
     }
     assert_eq!(server.stop("-TERM"), Some(0));
-    let mut again = Command::new(binary());
-    again.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(own.path().join("data"));
+    let mut again = serve(own.path().join("data"));
     again.arg("--config").arg(own.path().join("tidegate.toml"));
     let server = Server::spawn(again, own.path().join("again.log"), true);
     until("the keys are there", || ask(&server, &token, &[]).status == 401);

@@ -2,17 +2,15 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, Server, binary, folder, now, query_string, request};
+use tidegate_tests::{Answer, Server, folder, now, query_string, request, serve};
 
 /// An issuer, with a discovery document and a key set that may be missing.
 pub(super) struct Issuer {
@@ -142,8 +140,8 @@ pub(super) fn server(keys: &str, issuer: &str, rules: &str) -> (Server, tempfile
     );
     std::fs::write(&config, text).unwrap();
     let data = own.path().join("data");
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).arg("--config").arg(&config);
+    let mut command = serve(&data);
+    command.arg("--config").arg(&config);
     (Server::spawn(command, data.with_extension("log"), true), own)
 }
 
@@ -154,14 +152,6 @@ pub(super) fn start(issuer: &Issuer) -> (Server, tempfile::TempDir) {
 pub(super) fn ask(server: &Server, token: &str, parameters: &[(&str, &str)]) -> Answer {
     let path = format!("/api/endpoints/query/logs.all?{}", query_string(parameters));
     server.call("GET", &path, &[("authorization", &format!("Bearer {token}"))], b"")
-}
-
-pub(super) fn until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}: not within 30 seconds");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 pub(super) fn of_project(id: &str, project: &str) -> Value {

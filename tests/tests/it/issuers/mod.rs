@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, query_string};
+use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, query_string, serve, until};
 
-use issuer::{Issuer, RULES, Signer, ask, b64, of_project, refused, start, until};
+use issuer::{Issuer, RULES, Signer, ask, b64, of_project, refused, start};
 
 #[test]
 fn claims_become_scopes_pins_and_limits() {
@@ -58,7 +58,7 @@ fn claims_become_scopes_pins_and_limits() {
     let staff = format!("Bearer {}", signer.sign(&staff));
     let saved = json!({"name": "mine", "query": "SELECT 1 AS n"}).to_string();
     let headers = [("authorization", staff.as_str()), ("content-type", "application/json")];
-    assert_eq!(server.call("POST", "/api/endpoints", &headers, saved.as_bytes()).status, 201);
+    server.call("POST", "/api/endpoints", &headers, saved.as_bytes()).is(201);
     let versions = server.call("GET", "/api/endpoints/mine/versions", &headers, b"").body;
     assert!(versions.to_string().contains("main:user-1"), "{versions}");
     // The log has what stands for the subject, and never the token.
@@ -89,12 +89,12 @@ fn refused_tokens_are_told_one_word() {
     refused(&ask(&server, &none, &[]), "key");
     // Not in an address, nor as a password.
     let path = format!("/api/logs?source_name={EDGE}&api_key={good}");
-    assert_eq!(server.call("POST", &path, &[], b"{}").status, 401);
+    server.call("POST", &path, &[], b"{}").is(401);
     let basic = format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(format!("x:{good}")));
     let answer = server.call("POST", &format!("/api/logs?source_name={EDGE}"), &[("authorization", &basic)], b"{}");
     answer.refused(401, "unauthorized", &["unknown"]);
     // Stored tokens go on.
-    assert_eq!(server.query("logs.all", &[("project", "p1")]).status, 200);
+    server.query("logs.all", &[("project", "p1")]).is(200);
     assert!(!server.log().contains(&good));
 }
 
@@ -106,8 +106,7 @@ fn keys_are_rotated_and_an_issuer_may_be_down() {
     let token = old.sign(&issuer.claims(600));
     until("it is told", || server.call("GET", "/ready", &[], b"").body["status"] == "degraded");
     ask(&server, &token, &[]).refused(503, "issuer_unavailable", &["try again"]);
-    let ready = server.call("GET", "/ready", &[], b"");
-    assert_eq!(ready.status, 200, "{}", ready.body);
+    let ready = server.call("GET", "/ready", &[], b"").is(200);
     assert!(ready.body["warnings"].to_string().contains("1 of 1 issuers"), "{}", ready.body);
     assert!(!ready.body.to_string().contains(&issuer.base));
     issuer.publish(&[&old]);
@@ -145,8 +144,8 @@ fn a_flood_of_unknown_keys_is_one_question() {
     );
     std::fs::write(&config, text).unwrap();
     let data = own.path().join("data");
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).arg("--config").arg(&config);
+    let mut command = serve(&data);
+    command.arg("--config").arg(&config);
     let server = Server::spawn(command, data.with_extension("log"), true);
     let good = signer.sign(&issuer.claims(600));
     until("the keys are there", || ask(&server, &good, &[]).status == 200);

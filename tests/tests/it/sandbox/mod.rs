@@ -29,8 +29,7 @@ fn server() -> Server {
         ("TIDEGATE_LIMITS_TOTAL_MEMORY", "256 MiB"),
         ("TIDEGATE_LIMITS_ANSWER_BYTES", "8 MiB"),
     ]);
-    let created = server.manage("POST", "/api/sources", &json!({"name": "secret.logs"}));
-    assert_eq!(created.status, 201, "{}", created.body);
+    server.manage("POST", "/api/sources", &json!({"name": "secret.logs"})).is(201);
     server.send("secret.logs", &json!([{"id": MARK, "project": "p1", "event_message": MARK}]));
     let event = |i: usize| json!({"id": format!("e{i}"), "project": "p1", "timestamp": now(), "event_message": format!("{} {i}", "a".repeat(200)), "metadata": {"n": i, "request": {"path": format!("/x/{}", i % 7)}}});
     server.send(SOURCE, &Value::Array((0..2_000).map(event).collect()));
@@ -45,8 +44,7 @@ fn server() -> Server {
     let endpoint = |name: &str, sandboxable: bool| {
         let body = json!({"name": name, "query": query, "sandboxable": sandboxable, "max_limit": ROWS,
                           "parameters": [{"name": "project", "required": true}]});
-        let saved = server.manage("POST", "/api/endpoints", &body);
-        assert_eq!(saved.status, 201, "{}", saved.body);
+        server.save(&body);
     };
     endpoint("attack", true);
     endpoint("closed", false);
@@ -111,7 +109,7 @@ fn none(wrong: Vec<String>) {
 
 fn healthy(server: &Server, after: &str) {
     let began = Instant::now();
-    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    server.call("GET", "/health", &[], b"").is(200);
     assert!(began.elapsed() < Duration::from_secs(1), "{}: /health took {:?}", short(after), began.elapsed());
     let answer = ask(server, "attack", "select id from logs where id = 'e7'");
     assert_eq!(answer.ids(), ["e7"], "{}", short(after));
