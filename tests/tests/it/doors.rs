@@ -177,7 +177,8 @@ fn mixed(path: &str, kind: &str, body: &[u8]) -> Vec<u8> {
     match path {
         _ if kind == "text/plain" => format!("m\n{long}\nm\n").into_bytes(),
         _ if path.ends_with("/push") => {
-            let values = json!([["1763633702123456789", "m"], ["soon", "m"], ["1763633702123456789", "m"]]);
+            let values =
+                json!([["1763633702123456789", "m"], ["1763633702123456789", 5], ["1763633702123456789", "m"]]);
             json!({"streams": [{"stream": {"job": "a"}, "values": values}]}).to_string().into_bytes()
         }
         _ if path.contains("/_bulk") || path.contains("/services/") => format!("{good}\n{bad}\n{good}\n").into_bytes(),
