@@ -1,8 +1,9 @@
-//! Iterates over the elements of a JSON array without keeping them in memory.
+//! Reads the frame of a body in JSON: the elements of an array, without keeping them in memory, and the fields of an object.
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
 
 /// Calls `work` with the text of each element of an array until it returns false.
@@ -17,6 +18,17 @@ pub(crate) fn each_element<'t>(text: &'t str, mut work: impl FnMut(&'t str) -> b
     })
     .deserialize(&mut serde_json::Deserializer::from_str(text));
     if stopped { Ok(()) } else { read }
+}
+
+/// An object as a struct. Of its own, serde takes an array for a struct, too: its elements for the fields, in their order.
+///
+/// # Errors
+/// The parse error.
+pub(crate) fn object<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, serde_json::Error> {
+    if text.trim_start().starts_with('[') {
+        return Err(serde_json::Error::invalid_type(Unexpected::Seq, &"an object"));
+    }
+    serde_json::from_str(text)
 }
 
 struct Elements<F>(F);

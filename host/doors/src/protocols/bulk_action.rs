@@ -1,5 +1,6 @@
 //! What a request of Elasticsearch's interface wants done: its path, and the lines of actions in a bulk request.
 
+use crate::elements::object;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -82,7 +83,14 @@ impl<'de> Visitor<'de> for Keys {
         while let Some(key) = keys.next_key::<Cow<'_, str>>()? {
             match ACTIONS.into_iter().find(|name| *name == key) {
                 Some(_) if found.is_some() => return Err(A::Error::custom("a second action")),
-                Some(name) => found = Some(Line(name, keys.next_value::<Option<Action<'_>>>()?.unwrap_or_default())),
+                Some(name) => {
+                    found = Some(Line(
+                        name,
+                        keys.next_value::<Option<&RawValue>>()?
+                            .map_or_else(|| Ok(Action::default()), |action| object(action.get()))
+                            .map_err(A::Error::custom)?,
+                    ))
+                }
                 None => drop(keys.next_value::<IgnoredAny>()?),
             }
         }

@@ -9,7 +9,7 @@ use tidegate_model::Failure;
 use super::documents::document;
 use super::fields::{Fields, event};
 use crate::batch::Batch;
-use crate::elements::each_element;
+use crate::elements::{each_element, object};
 
 /// A delivery.
 #[derive(Debug, Deserialize)]
@@ -31,7 +31,7 @@ pub(super) struct Delivery<'a> {
 impl<'a> Delivery<'a> {
     /// The delivery that a JSON text is, if it is one.
     pub(super) fn of(text: &'a str) -> Option<Self> {
-        let delivery: Self = text.contains("\"logEvents\"").then(|| serde_json::from_str(text).ok()).flatten()?;
+        let delivery: Self = text.contains("\"logEvents\"").then(|| object(text).ok()).flatten()?;
         delivery.events.get().starts_with('[').then_some(delivery)
     }
 

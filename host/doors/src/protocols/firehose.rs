@@ -23,7 +23,7 @@ use super::fields::{Fields, flat};
 use super::lines::lines;
 use crate::batch::Batch;
 use crate::credentials::KeyPlace;
-use crate::elements::each_element;
+use crate::elements::{each_element, object};
 use crate::events::Events;
 use crate::text::Text;
 
@@ -95,12 +95,12 @@ fn records(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
         Failure::new(Code::InvalidBody, message)
     };
     let text = std::str::from_utf8(body).map_err(|error| bad(&error))?;
-    let delivery: Delivery<'_> = serde_json::from_str(text).map_err(|error| bad(&error))?;
+    let delivery: Delivery<'_> = object(text).map_err(|error| bad(&error))?;
     // The bytes of one record at a time, at most those of all.
     batch.hold_more(body.len() / 4 * 3);
     let mut read = Ok(());
     each_element(delivery.records.get(), |record| {
-        let decoded = serde_json::from_str::<Record<'_>>(record).map_err(|error| error.to_string());
+        let decoded = object::<Record<'_>>(record).map_err(|error| error.to_string());
         match decoded.and_then(|record| BASE64_STANDARD.decode(&*record.data).map_err(|error| error.to_string())) {
             Ok(data) => read = self::record(&data, batch),
             Err(error) => batch.refuse(format!("the record cannot be read: {error}")),

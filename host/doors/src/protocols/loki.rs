@@ -18,7 +18,7 @@ use tidegate_store::{MAX_VALUES, read_event, too_many_values};
 use super::fields::Fields;
 use super::loki_entry::{Entry, Labels, add, labels};
 use crate::body::Encoding;
-use crate::elements::each_element;
+use crate::elements::{each_element, object};
 use crate::events::Events;
 use crate::logged::remarks;
 use crate::nanoseconds::of_nanos;
@@ -109,7 +109,7 @@ fn json(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
     std::str::from_utf8(body).map_err(|error| bad(&error))?;
     let text = Text::json(body);
     batch.hold_more(text.held());
-    let push: Push<'_> = serde_json::from_str(text.as_str()).map_err(|error| bad(&error))?;
+    let push: Push<'_> = object(text.as_str()).map_err(|error| bad(&error))?;
     let mut failed = None;
     let read = each_element(push.streams.get(), |stream| {
         failed = stream_of(stream, batch).err();
@@ -126,7 +126,7 @@ fn json(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
 /// # Errors
 /// Those of [`add`].
 fn stream_of(text: &str, batch: &mut Batch) -> Result<(), Failure> {
-    let stream = serde_json::from_str::<Stream<'_>>(text);
+    let stream = object::<Stream<'_>>(text);
     let Some(stream) = stream.ok().filter(|stream| stream.values.get().starts_with('[')) else {
         batch.refuse("the stream is no object with a list of values".to_owned());
         return Ok(());
@@ -310,7 +310,7 @@ mod tests {
         let first = json!("1970-01-01T00:00:00.000000001+00:00");
         assert_eq!(times, [first, json!("x"), json!("1970-01-01T00:00:00.000000002+00:00"), json!("NaN")]);
         assert_eq!((batch.events().len(), batch.refused().len()), (4, 5));
-        for bad in ["", "{}", "[]", "{\"streams\": 5}", "{\"streams\": []"] {
+        for bad in ["", "{}", "[]", "[[]]", "{\"streams\": 5}", "{\"streams\": []"] {
             assert_eq!(read(&Bytes::from(bad), true).unwrap_err().code, Code::InvalidBody, "{bad}");
         }
         assert_eq!(read(&Bytes::from("{\"streams\": []}"), true).unwrap().events().len(), 0);
@@ -320,7 +320,7 @@ mod tests {
     fn a_stream_that_cannot_be_read_refuses_itself_alone() {
         let values = json!([["1763633702123456789", "a"], ["1763633702123456789", "b"]]);
         let good = json!({"stream": {"job": "x"}, "values": values});
-        let streams = json!([good, {"stream": 5, "values": values}, 5, {"values": 5}, good]);
+        let streams = json!([good, {"stream": 5, "values": values}, [{}, []], {"values": 5}, good]);
         let batch = read(&Bytes::from(json!({"streams": streams}).to_string()), true).unwrap();
         let refused: Vec<usize> = batch.refused().iter().map(|refused| refused.index).collect();
         assert_eq!((batch.events().len(), refused.as_slice()), (4, &[2, 3, 4, 5][..]));

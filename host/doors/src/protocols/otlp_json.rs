@@ -15,7 +15,7 @@ use tidegate_store::read_event;
 
 use super::otlp_record::{Common, Record, add, double, scope};
 use crate::batch::Batch;
-use crate::elements::each_element;
+use crate::elements::{each_element, object};
 use crate::text::Text;
 
 /// The lists of an export, of the logs of a resource or of a scope, and what their elements share.
@@ -43,13 +43,13 @@ pub(super) fn parse(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
     let text = Text::json(body);
     batch.hold_more(text.held());
     let max_event = batch.max_event();
-    let export: Layer<'_> = serde_json::from_str(text.as_str()).map_err(bad)?;
+    let export: Layer<'_> = object(text.as_str()).map_err(bad)?;
     // Each layer is parsed only when it is reached, and its elements are not collected in a list.
     each(export.resource_logs, &mut |logs| {
-        let logs: Layer<'_> = serde_json::from_str(logs).map_err(bad)?;
+        let logs: Layer<'_> = object(logs).map_err(bad)?;
         let resource = common(&text, logs.resource, max_event, |resource| list(resource.get("attributes")))?;
         each(logs.scope_logs, &mut |logs| {
-            let logs: Layer<'_> = serde_json::from_str(logs).map_err(bad)?;
+            let logs: Layer<'_> = object(logs).map_err(bad)?;
             let scope = common(&text, logs.scope, max_event, |own| {
                 Ok(scope(self::text(own, "name")?, self::text(own, "version")?, list(own.get("attributes"))?))
             })?;
@@ -308,7 +308,16 @@ mod tests {
         for empty in [json!({}), json!({"resourceLogs": null}), json!({"resourceLogs": [{"scopeLogs": [{}]}]})] {
             assert_eq!(read(empty.to_string().as_bytes()).unwrap().events(), [] as [Value; 0]);
         }
-        for bad in ["", "5", "{\"resourceLogs\": 5}", "{\"resourceLogs\": [5]}", "{"] {
+        for bad in [
+            "",
+            "5",
+            "[null, null]",
+            "[]",
+            "{\"resourceLogs\": [[[]]]}",
+            "{\"resourceLogs\": 5}",
+            "{\"resourceLogs\": [5]}",
+            "{",
+        ] {
             assert_eq!(read(bad.as_bytes()).unwrap_err().code, Code::InvalidBody, "{bad}");
         }
         let many = export(Value::Array(vec![json!({}); MAX_EVENTS + 1]));
