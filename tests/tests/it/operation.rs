@@ -297,7 +297,10 @@ fn more_queries_than_places_are_told_to_come_again() {
             assert!(answer.header("retry-after").is_some());
         }
     });
-    assert_eq!(server.sql("SELECT COUNT(*) AS n FROM edge_logs").rows()[0]["n"], json!(2000));
+    // A statement that is over its time keeps its place until it has seen so.
+    let count = "SELECT COUNT(*) AS n FROM edge_logs";
+    until("a place is free", || server.sql(count).status == 200);
+    assert_eq!(server.sql(count).rows()[0]["n"], json!(2000));
 }
 
 #[test]
