@@ -3,7 +3,7 @@
 # hyparquet 1.33.0 loses digits.
 #
 # Expected: a decimal is its unscaled integer by ten to the power of -scale (Arrow's Schema.fbs, Parquet's logical types), so
-# the stored 1.10, -0.07 and 123456789012345.67 are read as these. Both libraries give int64 as BigInt, so that no digit is lost.
+# the stored 1.10, -0.07 and 12345678901234567.89 are read as these.
 # Observed: in apache-arrow the text and the JSON of Decimal128 are the unscaled integer: "110" for 1.10. Those of Decimal256
 # are "0" for 1.50 and "-0" for -1.50. hyparquet gives Numbers: 12345678901234567.89 becomes 12345678901234568.
 # No error is raised.

@@ -32,7 +32,8 @@ for name, lines in {
         print(name, "Polars", pl.read_ndjson("x.jsonl")["err"].to_list())
 PY
 sed -i 's/^import daft/import os; os.environ["DAFT_PROGRESS_BAR"] = "0"\nimport daft/' run.py
-v/bin/python run.py 2>/dev/null | tee out
+v/bin/python run.py 2> errors | tee out
+cat errors >&2
 diff -u - out <<'END' || { echo "the behaviour has changed"; exit 1; }
 mixed daft   ['text', '7', 'true', None, None]
 mixed DuckDB ['"text"', '7', 'true', '{"code":5}', '[1,2]']

@@ -5,10 +5,9 @@
 # Expected, by journalctl(1): --since shows entries on or newer than the date, --until on or older.
 # Observed: five entries, whose clock is set back by an hour after the second and set right before the last. --since shows one of
 # the three that are newer; --until and a range show "No entries" where there are two. Without conditions all five are shown, and
-# journalctl --verify passes. The file is searched by halving, which needs rising times. journald itself begins a new file when the clock
-# goes back; systemd-journal-remote does not, neither for an export nor for what several machines send to one file.
+# journalctl --verify passes. The file is searched by halving, which needs rising times.
 #
-# Why it matters: a collector's file has the entries of machines whose clocks differ, and of one whose clock was corrected. An
+# Why it matters: a collector's file has the entries of a machine whose clock was corrected. An
 # investigation of "what happened between nine and ten" is answered with nothing, and no sign that there is something.
 set -euo pipefail
 dir=$(mktemp -d)

@@ -4,8 +4,8 @@
 # Expected: logfmter writes values in quotes, with \" and \n, as Go's logfmt encoders do, whose quoted values are JSON strings
 # by the grammar of go-logfmt. A reader gives the value back.
 # Observed: logfmt of npm reads "\n" as the letter n, and its own stringify writes a line break as it is, which makes two lines
-# of one record. logfmt of PyPI gives the value True, and drops all pairs behind it. Backslashes fare alike: C:\temp loses its
-# pairs, too. No error is raised.
+# of one record. logfmt of PyPI gives the value True, and drops all pairs behind it. It does the same with a
+# backslash: C:\temp. No error is raised.
 #
 # Why it matters: stack traces are such values. What is lost with the PyPI reader are the fields behind the trace, such as the request's id.
 set -euo pipefail

@@ -7,8 +7,8 @@
 # becomes m.service.name, a field of another field. b'\x00' becomes a column b under an alias. No error is raised.
 # A single name keeps its backticks.
 #
-# Why it matters: attributes of OpenTelemetry have dots in their names. A proxy or a linter that checks a query by
-# parsing it and sends on what it wrote asks the database for other columns than the user did.
+# Why it matters: attributes of OpenTelemetry have dots in their names. A tool that adds a LIMIT to a query by
+# parsing it and writing it again asks the database for other columns than the user did.
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

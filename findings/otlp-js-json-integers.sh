@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # OpenTelemetry for JavaScript (otlp-transformer 0.301.1, sdk-logs 3.1.1) writes one log record in two ways: in OTLP/JSON as an integer that
-# no reader of OTLP takes, in OTLP/Protobuf as a double.
+# is out of range, in OTLP/Protobuf as a double.
 #
 # Expected, by opentelemetry.proto and the JSON mapping of Protocol Buffers: intValue is an int64, from -2^63 to 2^63-1, and a double
 # that is not a number is written as "NaN". Both encodings of a record say the same.
 # Observed: every Number without a fraction is an intValue in JSON: 1e20, 2^63 and 1e300 as well, and even -2^63 is written with other digits
-# (-9223372036854776000), which are out of range. NaN is written as null, which is no value. Protobuf has doubles for all of these. The JSON parser of
+# (-9223372036854776000), which are out of range. NaN is written as null, which is no value. Protobuf has -2^63 as it is, and doubles for the others. The JSON parser of
 # Protocol Buffers for Python refuses each of these integers, and a request with one of them is one document.
 #
 # Why it matters: OTLP/JSON is what a browser and `http/json` send. Byte counters and hashes reach such sizes, and one of them

@@ -3,8 +3,8 @@
 #
 # Expected, by Parquet's logical types: a DECIMAL(10,2) holds 29 for 0.29; UINT_32 and UINT_64 are unsigned.
 # Observed: a number is multiplied by ten to the power of the scale and cut off, and 0.29 * 100 is 28.999999999999996 in
-# binary floating point. Of the amounts from 0.00 to 99.99 one in about seventeen is written a hundredth too small. Texts ("0.29") are refused,
-# so that there is no way to give the exact value. pyarrow's unsigned 4294967295 and 18446744073709551615 are read as -1.
+# binary floating point. Of the amounts from 0.00 to 99.99 one in about seventeen is written a hundredth too small.
+# pyarrow's unsigned 4294967295 and 18446744073709551615 are read as -1.
 # No error is raised.
 #
 # Why it matters: costs and durations that are kept as decimals, because they must add up, do not; ids that are unsigned

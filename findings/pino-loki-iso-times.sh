@@ -6,8 +6,8 @@
 # Observed: epoch milliseconds and epoch seconds are told apart and right, a line without a time has the present one, but an
 # ISO text is multiplied as if it were a number: the timestamp is "NaN". Nothing is said of it.
 #
-# Why it matters: Loki refuses a push with such a timestamp, so that a service whose log looks right on its screen has none in
-# the store. ISO times are usual, since people read them.
+# Why it matters: the time of a line is lost on its way, and what takes the push has to refuse the line or to give it another time, though
+# the log looks right on the screen. ISO times are usual, since people read them.
 set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

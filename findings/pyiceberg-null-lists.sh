@@ -34,7 +34,8 @@ for name in rows.column_names:
     print(name, "given", rows[name].to_pylist(), "pyarrow's file", pq.read_table("pyarrow.parquet")[name].to_pylist())
     print(name, "Iceberg's file", pq.read_table(file)[name].to_pylist(), "scan", table.scan().to_arrow()[name].to_pylist())
 PY
-v/bin/python run.py 2>/dev/null | tee out
+v/bin/python run.py 2> errors | tee out
+cat errors >&2
 diff -u - out <<'END' || { echo "the behaviour has changed"; exit 1; }
 ints given [[1], None, []] pyarrow's file [[1], None, []]
 ints Iceberg's file [[1], None, []] scan [[1], None, []]

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# rsyslog 8.2302 (Debian 12), mmjsonparse: different integers above 2^63-1 become one and the same, and a text ends at \u0000.
+# rsyslog 8.2302 (Debian 12), mmjsonparse: different integers above 2^63-1 become one and the same.
 #
 # Expected: JSON's numbers have no bound (RFC 8259), and libfastjson, the parser, keeps the text of floating-point numbers (1.10, 1e400) to
-# write it again as it came. A text may have \u0000 in it.
-# Observed: each integer from 2^63 on is 9223372036854775807 in $!all-json, in variables and in what omfile, omhttp and omelasticsearch
-# send. "a\u0000b" is "a". Parsing is told as a success; no error is logged.
+# write it again as it came.
+# Observed: each integer from 2^63 on is 9223372036854775807 in $!all-json, from which outputs are written. No error is
+# logged.
 #
 # Why it matters: ids of traces and hashes are unsigned integers of 64 bits, half of which are above that bound. Behind a
 # relay with rsyslog all of these are equal, and events of different traces are joined.
 set -euo pipefail
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+daemon=
+trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$dir"' EXIT
 chmod 755 "$dir"
 cd "$dir"
 want='8.2302.0-1+deb12u2'
@@ -33,7 +34,7 @@ cat > in.log <<'J'
 {"trace": 9223372036854775807, "f": 1.10}
 {"trace": 9223372036854775808, "f": 12345678901234567890.5}
 {"trace": 12345678901234567890, "f": 1e400}
-{"trace": 18446744073709551615, "text": "a\u0000b"}
+{"trace": 18446744073709551615}
 J
 LD_LIBRARY_PATH=$libs root/usr/sbin/rsyslogd -n -M "$libs/rsyslog" -f rsyslog.conf -i "$dir/pid" > log 2>&1 &
 daemon=$!
@@ -41,11 +42,12 @@ touch out
 for _ in $(seq 100); do [ "$(wc -l < out)" -ge 4 ] && break; sleep 0.1; done
 kill "$daemon"
 wait "$daemon" || true
+daemon=
 { echo "rsyslog $want"; cat log; sed 's/"metadata": {[^}]*}, //' out; } | tee answer
 diff -u - answer <<'END' || { echo "the behaviour has changed"; exit 1; }
 rsyslog 8.2302.0-1+deb12u2
 { "trace": 9223372036854775807, "f": 1.10 }
 { "trace": 9223372036854775807, "f": 12345678901234567890.5 }
 { "trace": 9223372036854775807, "f": 1e400 }
-{ "trace": 9223372036854775807, "text": "a" }
+{ "trace": 9223372036854775807 }
 END
