@@ -17,6 +17,8 @@ pub enum EqualKeys {
     First,
     /// The last one, at the place of the first.
     Last,
+    /// None: the text is not read.
+    Refused,
 }
 
 /// Why a text is not read as a tree.
@@ -24,7 +26,7 @@ pub enum EqualKeys {
 pub enum JsonTreeError {
     /// It has more values than allowed.
     TooManyValues,
-    /// It is not JSON.
+    /// It is not JSON, or has equal keys where these are refused.
     NotJson(serde_json::Error),
 }
 
@@ -107,8 +109,12 @@ impl<'de> Visitor<'de> for TreeReader<'_> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             let value = entries.next_value_seed(TreeReader(self.0))?;
-            if self.0.equal_keys == EqualKeys::Last || !map.contains_key(&key) {
-                map.insert(key, value);
+            match self.0.equal_keys {
+                EqualKeys::First if map.contains_key(&key) => {}
+                EqualKeys::Refused if map.contains_key(&key) => {
+                    return Err(A::Error::custom("a key stands there twice"));
+                }
+                _ => drop(map.insert(key, value)),
             }
         }
         Ok(Value::Object(map))

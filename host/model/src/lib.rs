@@ -34,7 +34,7 @@ pub use manifest_error::ManifestError;
 pub use parameter::{Arguments, Format, MOMENTS, MOST_PARAMETERS, Parameter, parse_timestamp, whole_word};
 pub use relative_time::RelativeTime;
 pub use sender_policy::{NotForSender, SenderPolicy, TenantValue};
-pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
+pub use settings::{Access, LIMITS, Numeric, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, quoted, size};
 pub use tenancy::{Audience, KeyPath, NotOfTenant, RowPolicy, SourceTenancy, tenant_number};
 pub use text_condition::{TextCondition, indexed_text};

@@ -21,18 +21,10 @@ pub const LIMITS: &[Setting<Limits>] = &[
         Limits,
         text.relations
     ),
-    small!("statements", "statements that one request's component may run", 1, 10_000, Limits, statements),
+    count!("statements", "statements that one request's component may run", 1, 10_000, Limits, statements),
     time!("component_cpu", "computing time of a component's own code", 10, HOUR, Limits, cpu),
     bytes!("component_memory", "memory of a component", MIB, 4 * GIB, Limits, guest_memory),
-    plain!(
-        Count,
-        "component_rows",
-        "rows that a component may read into its memory",
-        1,
-        1_000_000_000,
-        Limits,
-        guest_rows
-    ),
+    count!("component_rows", "rows that a component may read into its memory", 1, 1_000_000_000, Limits, guest_rows),
     bytes!(
         "component_bytes",
         "size of the rows that a component may read into its memory",
@@ -41,9 +33,9 @@ pub const LIMITS: &[Setting<Limits>] = &[
         Limits,
         guest_bytes
     ),
-    plain!(Count, "component_calls", "calls of a component into the server", 10, 1_000_000_000, Limits, host_calls),
+    count!("component_calls", "calls of a component into the server", 10, 1_000_000_000, Limits, host_calls),
     bytes!("component_call_bytes", "what a component may pass in one call", KIB, GIB, Limits, call_bytes),
-    small!("component_log_lines", "lines that a component may log", 0, 1_000_000, Limits, log_lines),
+    count!("component_log_lines", "lines that a component may log", 0, 1_000_000, Limits, log_lines),
 ];
 
 impl Limits {

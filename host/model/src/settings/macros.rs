@@ -1,45 +1,63 @@
-//! Settings that are numbers, by the type of their value: `bytes!` and `count!` for sizes, `plain!` and `small!` for numbers,
-//! `time!`. Each is the name, what it determines, its bounds, and the field that holds it.
+//! Settings that are numbers: `bytes!`, `count!` and `time!`, by their unit. Each is the name, what it determines, its bounds, and
+//! the field that holds it.
 
-/// A number of bytes, held as a size.
-#[macro_export]
-macro_rules! bytes {
-    ($name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
-        $crate::Setting {
-            name: $name,
-            what: $what,
-            access: $crate::Access::Number {
-                unit: $crate::Unit::Bytes,
-                least: $least,
-                most: $most,
-                get: |o: &$holder| $crate::number(o.$($field).+),
-                set: |o, n| o.$($field).+ = $crate::size(n),
-            },
-        }
-    };
+use std::time::Duration;
+
+use super::{milliseconds, number, size};
+
+/// What holds the number of a setting. A number that is too large for it becomes the largest that it can hold; the bounds of the
+/// settings leave no such number.
+pub trait Numeric: Copy {
+    /// The number, of a time that of its milliseconds.
+    fn to_number(self) -> u64;
+
+    /// What holds a number.
+    fn of_number(number: u64) -> Self;
 }
 
-/// A number of things, held as a size.
-#[macro_export]
-macro_rules! count {
-    ($name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
-        $crate::Setting {
-            name: $name,
-            what: $what,
-            access: $crate::Access::Number {
-                unit: $crate::Unit::Count,
-                least: $least,
-                most: $most,
-                get: |o: &$holder| $crate::number(o.$($field).+),
-                set: |o, n| o.$($field).+ = $crate::size(n),
-            },
-        }
-    };
+impl Numeric for u64 {
+    fn to_number(self) -> u64 {
+        self
+    }
+
+    fn of_number(number: u64) -> Self {
+        number
+    }
 }
 
-/// A number held as it is.
+impl Numeric for u32 {
+    fn to_number(self) -> u64 {
+        self.into()
+    }
+
+    fn of_number(number: u64) -> Self {
+        Self::try_from(number).unwrap_or(Self::MAX)
+    }
+}
+
+impl Numeric for usize {
+    fn to_number(self) -> u64 {
+        number(self)
+    }
+
+    fn of_number(number: u64) -> Self {
+        size(number)
+    }
+}
+
+impl Numeric for Duration {
+    fn to_number(self) -> u64 {
+        milliseconds(self)
+    }
+
+    fn of_number(number: u64) -> Self {
+        Self::from_millis(number)
+    }
+}
+
+/// A setting that is a number of a unit.
 #[macro_export]
-macro_rules! plain {
+macro_rules! numeric {
     ($unit:ident, $name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
         $crate::Setting {
             name: $name,
@@ -48,45 +66,27 @@ macro_rules! plain {
                 unit: $crate::Unit::$unit,
                 least: $least,
                 most: $most,
-                get: |o: &$holder| o.$($field).+,
-                set: |o, n| o.$($field).+ = n,
+                get: |o: &$holder| $crate::Numeric::to_number(o.$($field).+),
+                set: |o, number| o.$($field).+ = $crate::Numeric::of_number(number),
             },
         }
     };
+}
+
+/// A number of bytes.
+#[macro_export]
+macro_rules! bytes {
+    ($($setting:tt)*) => { $crate::numeric!(Bytes, $($setting)*) };
+}
+
+/// A number of things.
+#[macro_export]
+macro_rules! count {
+    ($($setting:tt)*) => { $crate::numeric!(Count, $($setting)*) };
 }
 
 /// A time, in milliseconds.
 #[macro_export]
 macro_rules! time {
-    ($name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
-        $crate::Setting {
-            name: $name,
-            what: $what,
-            access: $crate::Access::Number {
-                unit: $crate::Unit::Time,
-                least: $least,
-                most: $most,
-                get: |o: &$holder| $crate::milliseconds(o.$($field).+),
-                set: |o, n| o.$($field).+ = ::std::time::Duration::from_millis(n),
-            },
-        }
-    };
-}
-
-/// A small number of things.
-#[macro_export]
-macro_rules! small {
-    ($name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
-        $crate::Setting {
-            name: $name,
-            what: $what,
-            access: $crate::Access::Number {
-                unit: $crate::Unit::Count,
-                least: $least,
-                most: $most,
-                get: |o: &$holder| u64::from(o.$($field).+),
-                set: |o, n| o.$($field).+ = u32::try_from(n).unwrap_or(u32::MAX),
-            },
-        }
-    };
+    ($($setting:tt)*) => { $crate::numeric!(Time, $($setting)*) };
 }

@@ -12,6 +12,7 @@ mod unit;
 use std::time::Duration;
 
 pub use limits::LIMITS;
+pub use macros::Numeric;
 pub use unit::Unit;
 
 use crate::nearest;

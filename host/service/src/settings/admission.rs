@@ -1,6 +1,6 @@
 //! `[cache]`, `[rate]`, `[admission]` and `[components]`: how much is done at once, and how much is kept in memory for it.
 
-use tidegate_model::{GIB, HOUR, MIB, Setting, bytes, count, plain, time};
+use tidegate_model::{GIB, HOUR, MIB, Setting, bytes, count, time};
 
 use crate::options::{AdmissionOptions, CacheOptions, ComponentOptions, RateOptions};
 
@@ -10,17 +10,8 @@ pub(super) const CACHE: &[Setting<CacheOptions>] = &[
 ];
 
 pub(super) const RATE: &[Setting<RateOptions>] = &[
-    plain!(
-        Count,
-        "queries_per_second",
-        "queries of one token; 0 is no limit",
-        0,
-        1_000_000,
-        RateOptions,
-        queries_per_second
-    ),
-    plain!(
-        Count,
+    count!("queries_per_second", "queries of one token; 0 is no limit", 0, 1_000_000, RateOptions, queries_per_second),
+    count!(
         "ingest_per_second",
         "ingest requests of one token; 0 is no limit",
         0,
@@ -28,8 +19,7 @@ pub(super) const RATE: &[Setting<RateOptions>] = &[
         RateOptions,
         ingest_per_second
     ),
-    plain!(
-        Count,
+    count!(
         "burst",
         "requests that may come at once after a pause; 0 is what two seconds allow",
         0,
@@ -69,8 +59,7 @@ pub(super) const COMPONENTS: &[Setting<ComponentOptions>] = &[
         ComponentOptions,
         compile_time
     ),
-    plain!(
-        Bytes,
+    bytes!(
         "compile_memory",
         "memory that compiling one may take before it is refused",
         256 * MIB,

@@ -1,6 +1,6 @@
 //! `[cluster]`: workers that run parts of statements.
 
-use tidegate_model::{Access, Setting, plain};
+use tidegate_model::{Access, Setting, bytes};
 use tidegate_workers::WorkerAddress;
 
 use crate::options::Options;
@@ -29,8 +29,7 @@ pub(super) const CLUSTER: &[Setting<Options>] = &[
     ),
     path!("tls_key", "the private key of that certificate, in PEM, not encrypted", cluster.tls_key),
     path!("tls_ca", "certificates in PEM that sign those of workers", cluster.tls_ca),
-    plain!(
-        Bytes,
+    bytes!(
         "least_bytes",
         "segments of a source that a statement reads, as they are stored, from which on workers read them",
         0,

@@ -12,17 +12,14 @@ pub(super) const COMPACTION: &[Setting<StoreOptions>] = &[
         StoreOptions,
         compaction_rows
     ),
-    Setting {
-        name: "bytes",
-        what: "size of a full segment's file; a source with a retention by bytes has smaller ones",
-        access: Access::Number {
-            unit: Unit::Bytes,
-            least: MIB,
-            most: 64 * GIB,
-            get: |o: &StoreOptions| o.compaction_bytes,
-            set: |o, n| o.compaction_bytes = n,
-        },
-    },
+    bytes!(
+        "bytes",
+        "size of a full segment's file; a source with a retention by bytes has smaller ones",
+        MIB,
+        64 * GIB,
+        StoreOptions,
+        compaction_bytes
+    ),
     count!(
         "fan_in",
         "neighbours of a similar size that are merged into one",

@@ -1,6 +1,6 @@
 //! `[server]`: listening, logging, connections.
 
-use tidegate_model::{Access, Errors, GIB, HOUR, Setting, count, plain, time};
+use tidegate_model::{Access, Errors, GIB, HOUR, Setting, bytes, count, time};
 
 use crate::options::{LogFormat, Options};
 
@@ -114,8 +114,7 @@ pub(super) const SERVER: &[Setting<Options>] = &[
         Options,
         server.write_timeout
     ),
-    plain!(
-        Bytes,
+    bytes!(
         "least_rate",
         "bytes a second that a client must send or take on average",
         1,
