@@ -85,8 +85,6 @@ pub(crate) struct ObjectCopies {
     running: RunningPuts,
     /// After this time a small put is late.
     patience: Duration,
-    /// How long a claim may take, which is several requests: the start of the service waits for it.
-    claim_time: Duration,
     pub(crate) counters: CopyCounters,
 }
 
@@ -131,10 +129,10 @@ impl ObjectCopies {
             is_manual,
             running: RunningPuts::default(),
             patience: limits.connect_time * 2,
-            claim_time: limits.retry_time,
             counters: CopyCounters::default(),
         };
-        match copies.claim() {
+        // Whoever takes over has asked for it and waits: a claim that is cut off may be known to the store alone.
+        match copies.claim_within((before == Before::Own).then_some(limits.retry_time)) {
             Err(StoreError::ObjectStore { reason }) => {
                 tracing::error!(reason, "the object store does not answer; segments wait until it does");
                 copies.counters.is_failing.store(true, Ordering::Relaxed);
@@ -174,6 +172,11 @@ impl ObjectCopies {
     /// # Errors
     /// [`StoreError::OtherOwner`], [`StoreError::Replaced`], [`StoreError::ObjectStore`].
     pub(crate) fn claim(&self) -> Result<u64> {
+        self.claim_within(None)
+    }
+
+    /// The same with a bound, where somebody waits for it: it is several requests.
+    fn claim_within(&self, limit: Option<Duration>) -> Result<u64> {
         self.check_replaced()?;
         // Of several threads one takes the epoch.
         let mut taken = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,12 +184,12 @@ impl ObjectCopies {
             return Ok(epoch);
         }
         let (client, catalog, writer, before) = (Arc::clone(&self.client), self.catalog, self.writer, self.before);
-        let limit = self.claim_time;
         let epoch = self.run(async move {
             let claimed = async {
                 claim_owner(&client, catalog, writer).await?;
                 take_epoch(&client, writer, before).await
             };
+            let Some(limit) = limit else { return claimed.await };
             let late = |_| StoreError::ObjectStore { reason: format!("no claim of the copies within {limit:?}") };
             tokio::time::timeout(limit, claimed).await.map_err(late)?
         })?;

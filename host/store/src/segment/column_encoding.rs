@@ -85,7 +85,7 @@ impl ColumnEncodings {
         let places: Vec<(usize, usize)> = numbers.into_iter().map(|row| rows.place(row)).collect();
         let mut encodings = ColumnEncodings::default();
         for (index, field) in rows.file_schema().fields().iter().enumerate() {
-            if is_settled(field.name()) {
+            if has_fixed_encoding(field.name()) {
                 continue;
             }
             let columns: Vec<&ArrayRef> = rows.parts().iter().map(|part| part.column(index)).collect();
@@ -128,8 +128,7 @@ impl ColumnEncodings {
     /// By the footers of segments whose rows are merged.
     pub(crate) fn of_files<'a>(files: impl Iterator<Item = &'a ParquetMetaData>) -> ColumnEncodings {
         let mut found: HashMap<ColumnPath, Written> = HashMap::new();
-        let is_open =
-            |chunk: &&ColumnChunkMetaData| !matches!(chunk.column_path().parts(), [column] if is_settled(column));
+        let is_open = |chunk: &&ColumnChunkMetaData| !matches!(chunk.column_path().parts(), [column] if has_fixed_encoding(column));
         for chunk in files.flat_map(ParquetMetaData::row_groups).flat_map(|group| group.columns()).filter(is_open) {
             let nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt()).unwrap_or_default();
             let values = u64::try_from(chunk.num_values()).unwrap_or_default().saturating_sub(nulls);
@@ -180,7 +179,7 @@ impl ColumnEncodings {
     }
 }
 
-fn is_settled(column: &str) -> bool {
+fn has_fixed_encoding(column: &str) -> bool {
     FIXED_ENCODINGS.iter().any(|(fixed, _)| *fixed == column)
 }
 

@@ -5,16 +5,13 @@
 //! while the writer thread goes on to append to it. What was appended meanwhile is little; the writer thread copies
 //! that itself, because the file begins anew only when all of it is copied and nobody writes.
 //!
-//! Uses: errors.
+//! Uses: `joined_thread`, errors.
 
-use std::{
-    sync::mpsc::{Receiver, Sender, TryRecvError, channel},
-    thread::{self, JoinHandle},
-};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use rusqlite::Connection;
 
-use crate::error::{Result, StoreError};
+use crate::{error::Result, joined_thread::JoinedThread};
 
 /// Copies what is in the write-ahead file of a connection's database. A reader may keep a part of it in use, and another
 /// checkpoint may be running; neither is a failure.
@@ -35,7 +32,7 @@ pub(crate) struct Checkpointer {
     /// `None` while it is dropped.
     requests: Option<Sender<()>>,
     ended: Receiver<rusqlite::Result<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinedThread,
     is_running: bool,
 }
 
@@ -51,11 +48,8 @@ impl Checkpointer {
                 }
             }
         };
-        let thread = thread::Builder::new()
-            .name("store-checkpoint".to_owned())
-            .spawn(run)
-            .map_err(StoreError::io("starting the checkpoint thread"))?;
-        Ok(Checkpointer { requests: Some(requests), ended, thread: Some(thread), is_running: false })
+        let thread = JoinedThread::start("store-checkpoint", run)?;
+        Ok(Checkpointer { requests: Some(requests), ended, thread, is_running: false })
     }
 
     /// Whether a checkpoint was begun whose end nobody has asked for.
@@ -94,11 +88,7 @@ impl Checkpointer {
 impl Drop for Checkpointer {
     fn drop(&mut self) {
         drop(self.requests.take());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the checkpoint thread panicked");
-        }
+        self.thread.join();
     }
 }
 
