@@ -115,7 +115,7 @@ impl Events {
             });
             return Err(Arc::clone(beyond));
         }
-        let found = finder.service.source_for(Some(&finder.access), name).map_err(Arc::new).map(|source| {
+        let found = finder.service.source_for(&finder.access, name).map_err(Arc::new).map(|source| {
             let place = self.others.iter().position(|(other, _)| *other == source);
             place.unwrap_or_else(|| {
                 let reservation = finder.memory.reservation();
@@ -141,11 +141,14 @@ impl Events {
     /// # Errors
     /// Those of [`DoorService::source_for`]; [`Code::TooManyRequests`] if there is no memory to read the body again.
     pub(crate) fn of_named_source(self, body: usize) -> Result<(Self, bool), Failure> {
+        if self.has_failed() {
+            return Ok((self, false));
+        }
         let is_named = |finder: &Finder| !finder.has_own && finder.access.audience() != Audience::All;
         let (Some(finder), Some(asked)) = (self.finder.as_ref().filter(|finder| is_named(finder)), &self.source) else {
             return Ok((self, false));
         };
-        let source = finder.service.source_for(Some(&finder.access), asked)?;
+        let source = finder.service.source_for(&finder.access, asked)?;
         if finder.expected.as_ref() == Some(&source) {
             return Ok((self, false));
         }

@@ -5,15 +5,15 @@
 //! storage before the request is answered. Nothing here knows how connections are served: `tidegate-http` hands over the head and
 //! the body of a request, and sends the [`Answer`]. What is needed of the service is a [`DoorService`].
 //!
-//! - `routes`: which door is at which path; `protocols`: the doors;
-//! - `syslog`: messages over TCP and TLS, without HTTP;
-//! - `receive`: the steps; `door`: what a protocol adds to them; `answer`, `logged`: what is told;
-//! - `events`, `intake`: the parts of the steps; `credentials`: where the token stands; `key`: the idempotency key;
+//! - `service`: what is needed of the service;
+//! - `elements`, `text`, `wire`: reading JSON and Protocol Buffers piece by piece; `nanoseconds`: times;
 //! - `body`, `body_parts`, `body_memory`: reading a body, and the memory budget for all bodies;
 //! - `batch`: the events of one source;
-//! - `elements`, `text`, `wire`: reading JSON and Protocol Buffers piece by piece; `nanoseconds`: times;
-//! - `dry_run`: reading without storing, for the fuzz target;
-//! - `service`: what is needed of the service.
+//! - `events`, `intake`: the parts of the steps; `credentials`: where the token stands; `key`: the idempotency key;
+//! - `receive`: the steps; `door`: what a protocol adds to them; `answer`, `logged`: what is told;
+//! - `syslog`: messages over TCP and TLS, without HTTP;
+//! - `protocols`: the doors; `routes`: which door is at which path;
+//! - `dry_run`: reading without storing, for the fuzz target.
 
 mod answer;
 mod batch;

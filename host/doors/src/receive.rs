@@ -66,7 +66,7 @@ async fn take(
     if let Some(failure) = limited.clone().filter(|_| !profile.tells_each) {
         return Err(failure);
     }
-    let find = |name: &str| service.source_for(Some(&sender.access), name);
+    let find = |name: &str| service.source_for(&sender.access, name);
     let named = sender.source.clone().or_else(|| door.named_source(head)).map(|name| find(&name)).transpose()?;
     // Whether this sender may send to the default source matters only if an event goes there.
     let default = Some(service.options().doors.source(profile.source_setting()));
@@ -159,7 +159,7 @@ async fn stored(
     let count = events.unpacked.unwrap_or(count);
     let source = match (named, &events.source) {
         (Some(source), _) => Ok(source.clone()),
-        (None, Some(named)) => service.source_for(Some(access), named),
+        (None, Some(named)) => service.source_for(access, named),
         (None, None) => default.clone(),
     };
     let own = match source {

@@ -43,11 +43,14 @@ pub trait DoorService: Debug + Send + Sync {
     /// [`tidegate_model::Code::TooManyRequests`].
     fn limit_rate(&self, sender: Identity) -> Result<(), Failure>;
 
-    /// The name of the source that a sender means by its name or UUID. Without an access the sender needs none.
+    /// The name of the source that a setting names, if there is one.
+    fn source_of_settings(&self, named: &str) -> Option<String>;
+
+    /// The name of the source that a sender means by its name or UUID.
     ///
     /// # Errors
     /// Those of [`tidegate_service::Service::source_for`].
-    fn source_for(&self, sender: Option<&Access>, asked: &str) -> Result<String, Failure>;
+    fn source_for(&self, sender: &Access, asked: &str) -> Result<String, Failure>;
 
     /// An empty intake for events of this audience, which come now, are about so many bytes, and go to this source as far as is
     /// known.

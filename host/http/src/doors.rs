@@ -30,7 +30,8 @@ use crate::response::Accounted;
 /// Adds the routes at which events come in.
 pub(crate) fn add_routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
     routes().fold(router, |router, route| {
-        let (path, methods) = (route.path.clone(), route.methods);
+        // The router copies a handler for each request.
+        let (path, methods, route) = (route.path.clone(), route.methods, Arc::new(route));
         let handler = async move |State(app): State<Arc<App>>, request: Request| {
             let mut response = respond(route.answer(app, request).await);
             if route.takes_events() {
@@ -110,7 +111,11 @@ impl DoorService for App {
         Self::limit_rate(self, RequestClass::Ingest, sender)
     }
 
-    fn source_for(&self, sender: Option<&Access>, asked: &str) -> Result<String, Failure> {
+    fn source_of_settings(&self, named: &str) -> Option<String> {
+        self.service.store.source(named).map(|source| source.name)
+    }
+
+    fn source_for(&self, sender: &Access, asked: &str) -> Result<String, Failure> {
         self.service.source_for(sender, asked)
     }
 

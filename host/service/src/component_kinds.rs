@@ -24,16 +24,6 @@ pub enum ComponentKind {
     Wasm,
 }
 
-impl ComponentKind {
-    /// The name in the HTTP interface.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sql => "sql",
-            Self::Wasm => "wasm",
-        }
-    }
-}
-
 /// The kinds of components by digest; each component is inspected once. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ComponentKinds {

@@ -8,20 +8,20 @@ use crate::service::Service;
 use crate::tokens::Access;
 
 impl Service {
-    /// The name of the source that a sender means by its name or UUID. Without an access the sender needs none.
+    /// The name of the source that a sender means by its name or UUID.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for a token that may see all sources, and for a sender without one. For other tokens, a source that does
+    /// [`Code::NotFound`] for a token that may see all sources. For other tokens, a source that does
     /// not exist and one that they may not send to are not distinguished: [`Code::Unauthorized`]. [`Code::Forbidden`] if the token
     /// sends logs of one tenant only, and the source cannot hold them.
-    pub fn source_for(&self, sender: Option<&Access>, asked: &str) -> Result<String, Failure> {
+    pub fn source_for(&self, access: &Access, asked: &str) -> Result<String, Failure> {
         let source = self.store.source(asked);
-        let Some(access) = sender.filter(|access| !access.is_private()) else {
+        if access.is_private() {
             return source.map(|source| source.name).ok_or_else(|| {
                 let names: Vec<String> = self.store.sources().into_iter().map(|source| source.name).collect();
                 unknown_source(asked, &names)
             });
-        };
+        }
         let allowed = source.filter(|source| access.may_ingest(&source.name, Some(source.id)));
         let source = allowed.map(|source| source.name).ok_or_else(|| {
             let message = "there is no source of this name that the access token may send events to; it needs the scope ingest, or ingest:source:NAME";

@@ -5,7 +5,7 @@
 //! author's machine, with the same code. The crate `tidegate-http` makes a service reachable.
 //!
 //! Modules use each other downwards only; `service` and `workbench` are at the top, and above `service` what it does with what comes
-//! in (`ingest`) and with queries ([`queries`]).
+//! in (`ingest`), with queries ([`queries`]) and with what is managed (`management`).
 
 pub mod access_report;
 mod address_limits;

@@ -175,7 +175,9 @@ impl Reader<'_> {
             self.elements(text);
             return;
         }
-        let may_be_envelope = text.starts_with('{') && self.made.is_none_or(|made| made.has_envelope);
+        // Of a document only the batch counts, and its other keys are too common to look for.
+        let may_be_envelope =
+            text.starts_with('{') && self.made.is_none_or(|made| made.has_envelope && text.contains("\"batch\""));
         if let Some(envelope) = may_be_envelope.then(|| Envelope::of(text)).flatten() {
             let batch = envelope.batch.filter(|batch| batch.get().starts_with('['));
             // An event as it is may name the source, too. Of a document, `source` is a field as any other.

@@ -159,9 +159,10 @@ fn entry_of(text: &str) -> Result<Entry, String> {
     let nanos = match &time {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => number.as_i64().map(i128::from),
-        _ => None,
+        _ => return Err(bad.to_owned()),
     };
-    // What is no time (`pino-loki` 3.0 sends "NaN" for times in ISO 8601) is told as such by the store, and the entry is kept.
+    // Other texts and numbers are read as times of events are; of what is none (`pino-loki` 3.0 sends "NaN" for times in ISO
+    // 8601) the store tells, and keeps the entry.
     let time = nanos.map_or(Some(time), of_nanos);
     let structured = match parts.next() {
         None | Some(Value::Null) => Fields::new(),
@@ -303,13 +304,15 @@ mod tests {
             7,
             ["1", long],
             [2, "d", null],
-            ["NaN", "e"]
+            ["NaN", "e"],
+            [null, "f"],
+            [{}, "g"]
         ]);
         let batch = read(&Bytes::from(json!({"streams": [{"values": values}]}).to_string()), true).unwrap();
         let times: Vec<_> = batch.events().iter().map(|event| event["timestamp"].clone()).collect();
         let first = json!("1970-01-01T00:00:00.000000001+00:00");
         assert_eq!(times, [first, json!("x"), json!("1970-01-01T00:00:00.000000002+00:00"), json!("NaN")]);
-        assert_eq!((batch.events().len(), batch.refused().len()), (4, 5));
+        assert_eq!((batch.events().len(), batch.refused().len()), (4, 7));
         for bad in ["", "{}", "[]", "[[]]", "{\"streams\": 5}", "{\"streams\": []"] {
             assert_eq!(read(&Bytes::from(bad), true).unwrap_err().code, Code::InvalidBody, "{bad}");
         }

@@ -48,7 +48,7 @@ impl Sender {
                 return Err(Reason::Unauthorized);
             }
             // Who needs no token cannot choose.
-            let source = service.source_for(None, default).map_err(|_| Reason::NoSource)?;
+            let source = service.source_of_settings(default).ok_or(Reason::NoSource)?;
             let identity = Sha256::new().chain_update(b"syslog ").chain_update(self.peer.to_string()).finalize().into();
             return Ok(Destination { source, identity, audience: Audience::All });
         };
@@ -57,7 +57,7 @@ impl Sender {
         if named.is_empty() {
             return Err(Reason::NoSource);
         }
-        let source = service.source_for(Some(&access), named).map_err(|failure| match failure.code {
+        let source = service.source_for(&access, named).map_err(|failure| match failure.code {
             Code::NotFound => Reason::NoSource,
             Code::Forbidden => Reason::NotForTenant,
             _ => Reason::Unauthorized,

@@ -136,7 +136,6 @@ impl Alerts {
         let sent = SentParameters { values, ..SentParameters::default() };
         let checked = self.executor.checked(Tenant::Alerts, endpoint, access, sent, Format::NdJson, redact);
         let mut request = checked.await?;
-        request.tenant = Tenant::Alerts;
         request.limits.answer_bytes = request.limits.answer_bytes.min(MOST_ANSWER);
         let running =
             Arc::clone(&self.executor).execute(Arc::new(request), now, Tenant::Alerts, Arc::<RunRecord>::default());

@@ -132,5 +132,5 @@ pub(super) fn unwritable(error: serde_json::Error) -> Failure {
 
 /// The failure for an alert that is not there.
 pub(super) fn unknown(name: &str) -> Failure {
-    Failure::new(Code::NotFound, format!("the endpoint has no alert {name}")).about(name)
+    Failure::new(Code::NotFound, format!("the endpoint has no alert {name}")).about("alert")
 }

@@ -66,7 +66,8 @@ impl QueryRequest {
 }
 
 impl Executor {
-    /// As [`Self::check_request`], with the endpoints that this one reads. What takes long is done in one of the tenant's places.
+    /// As [`Self::check_request`], with the endpoints that this one reads, for a tenant. What takes long is done in one of its
+    /// places.
     ///
     /// # Errors
     /// Those of [`Self::check_request`]; what it reads cannot be read; no place is free in time.
@@ -84,7 +85,8 @@ impl Executor {
         let limit = limits_of(&self.limits, &endpoint, &access).wall_clock;
         let own = Arc::clone(self);
         let check = move || own.check_request(endpoint, &reads, &access, sent, format, redact);
-        if is_slow { self.run_in_place(tenant, limit, async move { check() }).await } else { check() }
+        let checked = if is_slow { self.run_in_place(tenant, limit, async move { check() }).await } else { check() };
+        checked.map(|request| QueryRequest { tenant, ..request })
     }
 
     /// The request of a caller with these parameters, after all checks.
