@@ -1,5 +1,7 @@
 //! Alerts as requests say them and answers show them.
 
+use std::sync::LazyLock;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -7,7 +9,7 @@ use serde::Serialize;
 use tidegate_model::{Alert, Condition};
 use tidegate_service::alerts::{AlertRun, Delivery, KnownAlert};
 
-use super::fields::{Definition as _, Fields, definition};
+use super::fields::{Definition as _, Fields, definition, shown_names};
 use crate::shown::{Id, Time};
 
 /// The lengths that a secret may have, in bytes.
@@ -136,10 +138,13 @@ impl From<Alert> for AlertFields {
     }
 }
 
+/// The fields that answers show.
+static SHOWN: LazyLock<Vec<String>> = LazyLock::new(shown_names::<MadeAlert>);
+
 /// An alert from the fields of a request. Fields that are left out keep their value on a change, and have their default on
 /// creation.
 pub(super) fn alert_of(fields: &mut Fields, base: Option<Alert>) -> Option<Alert> {
-    fields.ignore_shown::<MadeAlert>();
+    fields.ignore_shown(&SHOWN);
     let sent = AlertFields::take(fields).or(base.map(AlertFields::from).unwrap_or_default());
     let missing =
         [("name", sent.name.is_none()), ("every_minutes", sent.every_minutes.is_none()), ("url", sent.url.is_none())];

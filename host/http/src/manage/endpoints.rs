@@ -1,6 +1,8 @@
 //! `/api/endpoints`: the definitions of endpoints, and all their versions. The routes of their components are in
 //! `components`.
 
+use std::sync::LazyLock;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, Query, Request};
@@ -18,7 +20,7 @@ use super::components::repacked;
 use super::endpoint_view::{
     Endpoint, EndpointFields, EndpointVersion, EndpointView, all_shown, known, shown, version_of, version_shown,
 };
-use super::fields::{Definition as _, Fields};
+use super::fields::{Definition as _, Fields, shown_names};
 use super::saving::{Saving, on_save, saved_answer, unchanged};
 use super::{Admin, ManageResult, answer_room, found, tagged};
 use crate::call_statistics::EndpointStatistics;
@@ -110,9 +112,12 @@ fn forget_inferred(manifest: &mut Manifest) {
     manifest.parameters.retain(|own| *own != Parameter { name: own.name.clone(), ..Parameter::default() });
 }
 
+/// The fields that answers show.
+static SHOWN: LazyLock<Vec<String>> = LazyLock::new(shown_names::<Endpoint>);
+
 /// The definition of these fields.
 fn defined_by(service: &Service, fields: &mut Fields, old: Option<&EndpointView>) -> Result<Manifest, Failure> {
-    fields.ignore_shown::<Endpoint>();
+    fields.ignore_shown(&SHOWN);
     fields.ignore("token");
     fields.ignore("source_mapping");
     let manifest = manifest_of(fields, old.and_then(|old| old.manifest.as_ref()));

@@ -121,6 +121,13 @@ macro_rules! definition {
 }
 pub(crate) use definition;
 
+/// The names of the fields that answers show of something. They are made of its schema, so once.
+pub(crate) fn shown_names<T: JsonSchema>() -> Vec<String> {
+    let shown = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    let fields = shown.get("properties").and_then(Value::as_object);
+    fields.map(|fields| fields.keys().cloned().collect()).unwrap_or_default()
+}
+
 /// The most unknown fields that are reported by name.
 const MOST_TOLD: usize = 50;
 
@@ -129,7 +136,7 @@ const MOST_TOLD: usize = 50;
 pub(crate) struct Fields {
     object: Map<String, Value>,
     /// Names that are ignored where they are left over.
-    shown: Vec<String>,
+    shown: &'static [String],
     /// The names of the fields that were read so far. They are suggested for unknown fields.
     asked: Vec<&'static str>,
     failures: Vec<Failure>,
@@ -177,13 +184,10 @@ impl Fields {
         Self { object, ..Self::default() }
     }
 
-    /// Says what answers show of the same thing: it may be sent back as it was shown, so whatever of that is no field of the
-    /// request is ignored.
-    pub(crate) fn ignore_shown<T: JsonSchema>(&mut self) {
-        let shown = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
-        if let Some(Value::Object(shown)) = shown.get("properties") {
-            self.shown.extend(shown.keys().cloned());
-        }
+    /// Says what answers show of the same thing ([`shown_names`]): it may be sent back as it was shown, so whatever of that is no
+    /// field of the request is ignored.
+    pub(crate) fn ignore_shown(&mut self, names: &'static [String]) {
+        self.shown = names;
     }
 
     /// Ignores a field that clients of the compatible API send.
@@ -248,8 +252,7 @@ impl Fields {
     /// # Errors
     /// [`Code::Refused`] with all failures.
     pub(crate) fn done(&mut self) -> Result<(), Failure> {
-        let shown = std::mem::take(&mut self.shown);
-        self.object.retain(|name, _| !shown.contains(name));
+        self.object.retain(|name, _| !self.shown.contains(name));
         let more = self.object.len().saturating_sub(MOST_TOLD);
         for name in std::mem::take(&mut self.object).into_iter().map(|(name, _)| name).take(MOST_TOLD) {
             let hint = match nearest(&name, self.asked.iter().copied()) {
@@ -269,6 +272,8 @@ impl Fields {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
+    use std::sync::LazyLock;
+
     use serde_json::json;
 
     use super::*;
@@ -303,7 +308,8 @@ mod tests {
         }
         let Value::Object(object) = json!({"id": 1, "name": "a", "other": 2}) else { return };
         let mut fields = Fields::of(object);
-        fields.ignore_shown::<Shown>();
+        static SHOWN: LazyLock<Vec<String>> = LazyLock::new(shown_names::<Shown>);
+        fields.ignore_shown(&SHOWN);
         assert_eq!(fields.take::<String>("name", "a text").as_deref(), Some("a"));
         assert_eq!(fields.done().unwrap_err().message, "there is no field other; there are name");
     }

@@ -1,5 +1,7 @@
 //! `/api/issuers/denied`: the deny list, by which tokens of issuers are refused before they end.
 
+use std::sync::LazyLock;
+
 use axum::extract::{Path, Request};
 use axum::http::StatusCode;
 use schemars::JsonSchema;
@@ -10,7 +12,7 @@ use tidegate_service::tokens::{DeniedClaim, MOST_DENIED, NewDenial};
 use tidegate_store::DeniedRecord;
 use uuid::Uuid;
 
-use super::fields::{Definition as _, Fields, definition};
+use super::fields::{Definition as _, Fields, definition, shown_names};
 use super::{Admin, ManageResult, created, found};
 use crate::failure::Refusal;
 use crate::shown::{Id, Time};
@@ -71,12 +73,15 @@ pub(crate) async fn list(admin: Admin) -> ManageResult<Vec<DeniedTokens>> {
     found(all.into_iter().map(|record| shown(&admin.issuers, record)).collect())
 }
 
+/// The fields that answers show.
+static SHOWN: LazyLock<Vec<String>> = LazyLock::new(shown_names::<DeniedTokens>);
+
 /// `POST /api/issuers/denied`: denies the tokens of a subject, or one token. It is in effect when it is answered. If they are
 /// denied already, the entry gets the new end and reason.
 pub(crate) async fn deny(admin: Admin, request: Request) -> ManageResult<DeniedTokens> {
     let service = &admin;
     let mut fields = Fields::read(service, &admin.caller, request).await?;
-    fields.ignore_shown::<DeniedTokens>();
+    fields.ignore_shown(&SHOWN);
     let sent = DenialFields::take(&mut fields);
     let issuer = issuer(&mut fields, sent.issuer, &service.issuers);
     let (claim, value) = claim(&mut fields, sent.subject.flatten(), sent.jti.flatten());

@@ -1,7 +1,7 @@
 //! `/api/sources`: the sources of logs, their schemas and their retention.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::extract::{Path, Query, Request};
@@ -18,7 +18,7 @@ use tidegate_service::{Service, blocking};
 use tidegate_store::{Retention, SourceDescription, SourceInfo, Store, StoreError};
 use uuid::Uuid;
 
-use super::fields::{Definition as _, Fields, definition};
+use super::fields::{Definition as _, Fields, definition, shown_names};
 use super::precondition::{Precondition, tag_of_settings};
 use super::saving::flag;
 use super::{Admin, ManageResult, created, found, tagged};
@@ -189,6 +189,9 @@ impl Definition {
     }
 }
 
+/// The fields that answers show.
+static SHOWN: LazyLock<Vec<String>> = LazyLock::new(shown_names::<Source>);
+
 async fn definition(
     service: &Service,
     access: &Access,
@@ -196,7 +199,7 @@ async fn definition(
     old: Option<&SourceInfo>,
 ) -> Result<Definition, Failure> {
     let mut fields = Fields::read(service, access, request).await?;
-    fields.ignore_shown::<Source>();
+    fields.ignore_shown(&SHOWN);
     fields.ignore("token");
     let SourceFields { name, retention_days, retention_bytes, tenant, widens } = SourceFields::take(&mut fields);
     if old.is_none() && name.is_none() && !fields.has_refused("name") {

@@ -2,7 +2,7 @@
 //! itself.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -16,7 +16,7 @@ use tidegate_service::tokens::{Access, NewToken, generate_token};
 use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
-use super::fields::{Definition as _, Fields, definition};
+use super::fields::{Definition as _, Fields, definition, shown_names};
 use super::{Admin, ERRORS_ARE, LIMITS_ARE, ManageResult, created, found};
 use crate::app::App;
 use crate::auth::authenticate;
@@ -149,10 +149,13 @@ pub(crate) async fn show(admin: Admin, Path(id): Path<String>) -> ManageResult<A
     found(shown(&known(&admin, &id).await?))
 }
 
+/// The fields that answers show.
+static SHOWN: LazyLock<Vec<String>> = LazyLock::new(shown_names::<MadeAccessToken>);
+
 /// `POST /api/access-tokens`.
 pub(crate) async fn create(admin: Admin, request: Request) -> ManageResult<MadeAccessToken> {
     let mut fields = Fields::read(&admin, &admin.caller, request).await?;
-    fields.ignore_shown::<MadeAccessToken>();
+    fields.ignore_shown(&SHOWN);
     let sent = AccessTokenFields::take(&mut fields);
     let scopes = match sent.scopes {
         Some(SentScopes::Text(text)) => text,

@@ -1,5 +1,7 @@
 //! The whole document, of the fixed routes and of saved endpoints.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 use tidegate_model::Errors;
 use tidegate_service::tokens::Access;
@@ -9,24 +11,45 @@ use super::components;
 use super::schemas::Schemas;
 use super::{door_routes, endpoints, management_routes, request_routes};
 
+/// What does not depend on a token and on what is saved.
+#[derive(Debug, Clone)]
+struct Fixed {
+    paths: Map<String, Value>,
+    components: Value,
+}
+
+/// Made once: the schemas are gathered of some hundred types.
+static FIXED: LazyLock<Fixed> = LazyLock::new(|| Fixed::of(Errors::Status));
+
+/// The same where errors have the status 200.
+static FIXED_OK: LazyLock<Fixed> = LazyLock::new(|| Fixed::of(Errors::Ok));
+
+impl Fixed {
+    fn of(errors: Errors) -> Self {
+        let (mut paths, mut schemas) = (Map::new(), Schemas::new());
+        let routes = [request_routes::routes(), door_routes::routes(), management_routes::routes()];
+        for route in routes.into_iter().flatten() {
+            let operation = route.operation(&mut schemas, errors);
+            if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
+                path.extend(route.patched(&operation).map(|patched| ("patch".to_owned(), patched)));
+                path.insert(route.method.to_owned(), operation);
+            }
+        }
+        Self { paths, components: components::components(schemas.into_all()) }
+    }
+}
+
 /// The document for a token, or for a caller without one. `errors` is the server's setting.
 pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Option<&Access>, errors: Errors) -> Value {
-    let of_caller = access.and_then(|access| access.errors).unwrap_or(errors);
-    let (mut paths, mut schemas) = (Map::new(), Schemas::new());
-    let routes = [request_routes::routes(), door_routes::routes(), management_routes::routes()];
-    for route in routes.into_iter().flatten() {
-        let operation = route.operation(&mut schemas, of_caller);
-        if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
-            path.extend(route.patched(&operation).map(|patched| ("patch".to_owned(), patched)));
-            path.insert(route.method.to_owned(), operation);
-        }
-    }
+    let Fixed { mut paths, components } = match access.and_then(|access| access.errors).unwrap_or(errors) {
+        Errors::Status => FIXED.clone(),
+        Errors::Ok => FIXED_OK.clone(),
+    };
     let mut ids = endpoints::Ids::default();
     for described in endpoints {
         let (path, operation) = endpoints::operation(&described, access, errors, &mut ids);
         paths.insert(path, json!({"get": operation}));
     }
-    let components = components::components(schemas.into_all());
     json!({
         "openapi": "3.1.0",
         "info": {
