@@ -235,7 +235,9 @@ fn with_current_names(filter: &str) -> String {
             // Modules have moved between the crates, so a directive for one module applies to the whole crates.
             "tidegate_server" => format!("tidegate_http{level},tidegate_doors{level},tidegate_service{level}"),
             "tidegate_http" if rest.starts_with("::ingest") => format!("tidegate_doors{level}"),
-            "tidegate_http" if !rest.starts_with(':') => format!("tidegate_http{rest},tidegate_doors{level}"),
+            "tidegate_http" if rest.is_empty() || rest.starts_with('=') => {
+                format!("tidegate_http{rest},tidegate_doors{rest}")
+            }
             _ => directive.to_owned(),
         }
     };

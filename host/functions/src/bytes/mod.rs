@@ -3,16 +3,24 @@
 mod digests;
 pub(crate) mod pieces;
 
-use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use std::borrow::Cow;
+
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
 use base64::{Engine, alphabet};
 
 use crate::kernel::Kernel;
 use crate::rows::{Body, Out, Row, RowError, RowResult};
 
-/// Base64 is read with its padding, whatever bits follow the last byte.
-const BASE64_READER: GeneralPurpose =
-    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+/// Base64 is read whatever bits follow the last byte.
+const READER_CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+
+/// With all of its padding.
+const PADDED: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, READER_CONFIG);
+
+/// Without any.
+const UNPADDED: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, READER_CONFIG.with_decode_padding_mode(DecodePaddingMode::RequireNone));
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("md5_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::md5(row.bytes(0))))),
@@ -103,11 +111,20 @@ fn to_base64(row: &Row, out: &mut Out) -> RowResult<()> {
 fn from_base64(row: &Row, out: &mut Out) -> RowResult<()> {
     let text = row.text(0);
     out.room(text.len() / 4 * 3)?;
-    let bytes = BASE64_READER
-        .decode(text)
-        .map_err(|_| RowError::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>())))?;
+    let bytes = base64_bytes(text)
+        .ok_or_else(|| RowError::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>())))?;
     out.bytes(&bytes)?;
     Ok(Some(()))
+}
+
+/// What a text of Base64 says: without white space, with all of its padding or none, as GoogleSQL reads it.
+fn base64_bytes(text: &str) -> Option<Vec<u8>> {
+    let text = match text.contains(|c: char| c.is_ascii_whitespace()) {
+        true => Cow::Owned(text.split_ascii_whitespace().collect::<String>()),
+        false => Cow::Borrowed(text),
+    };
+    let reader = if text.ends_with('=') { PADDED } else { UNPADDED };
+    reader.decode(text.as_bytes()).ok()
 }
 
 fn to_base32(row: &Row, out: &mut Out) -> RowResult<()> {
@@ -153,22 +170,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_read_with_its_padding_whatever_the_last_bits_are() {
+    fn base64_is_read_with_all_of_its_padding_or_none() {
         for (text, bytes) in [
             ("", Some("")),
             ("Zg==", Some("f")),
             ("Zh==", Some("f")),
             ("Zm8=", Some("fo")),
             ("Zm9vYmFy", Some("foobar")),
-            ("Zg", None),
+            ("Zg", Some("f")),
+            ("Zm8", Some("fo")),
+            (" Z g\n= =", Some("f")),
+            (" ", Some("")),
+            ("Z", None),
             ("Zg=", None),
+            ("Zm9v=", None),
             ("Z===", None),
             ("Zg==Zg==", None),
             ("Zm9v====", None),
-            ("Zm 9", None),
             ("Zm-_", None),
         ] {
-            assert_eq!(BASE64_READER.decode(text).ok(), bytes.map(|bytes| bytes.as_bytes().to_vec()), "{text}");
+            assert_eq!(base64_bytes(text), bytes.map(|bytes| bytes.as_bytes().to_vec()), "{text}");
         }
     }
 }

@@ -79,11 +79,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
             // Of equal keys the first counts here, as in BigQuery.
             let value = json_tree(row.text(0), usize::MAX, EqualKeys::First).map_err(|error| {
                 let short: String = row.text(0).chars().take(60).collect();
-                let why = match error {
-                    JsonTreeError::NotJson(error) => json_fault(&error),
-                    JsonTreeError::TooManyValues => "it has too many values".to_owned(),
-                };
-                format!("'{short}' is no JSON: {why}; SAFE.PARSE_JSON gives NULL instead")
+                let JsonTreeError::NotJson(error) = error else { return format!("'{short}' has too many values") };
+                format!("'{short}' is no JSON: {}; SAFE.PARSE_JSON gives NULL instead", json_fault(&error))
             })?;
             if let Some(number) = exact::inexact(row.text(0)) {
                 let short: String = number.chars().take(60).collect();
