@@ -24,7 +24,7 @@ use tempfile::TempDir;
 pub use chance::Chance;
 pub use data::Data;
 pub use port::lasting_port;
-pub use wait::until;
+pub use wait::{until, until_within};
 
 /// The token for everything, in the environment of every server.
 pub const PRIVATE: &str = "private-token-of-the-black-box-tests";

@@ -8,23 +8,37 @@ use super::Server;
 const LONG: Duration = Duration::from_secs(120);
 
 /// Waits until something holds; `what` is told if it never does.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_within(LONG, what, holds);
+}
+
+/// The same where the time is a part of what is claimed.
+pub fn until_within(time: Duration, what: &str, holds: impl FnMut() -> bool) {
+    wait(time, holds, || what.to_owned());
+}
+
+fn wait(time: Duration, mut holds: impl FnMut() -> bool, told: impl Fn() -> String) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < LONG, "in vain for two minutes: {what}");
+        assert!(began.elapsed() < time, "in vain for {time:?}: {}", told());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 impl Server {
+    /// Waits until something holds of the server, whose log is told if it never does.
+    fn until(&self, what: &str, holds: impl FnMut() -> bool) {
+        wait(LONG, holds, || format!("{what}\n{}", self.log()));
+    }
+
     /// Waits until the server has printed some words.
     pub fn until_logged(&self, words: &str) {
-        until(words, || self.log().contains(words));
+        self.until(words, || self.log().contains(words));
     }
 
     /// Waits until a number of the metrics page is at least so large.
     pub fn until_metric(&self, name: &str, least: f64) {
-        until(&format!("{name} is at least {least}"), || self.metric(name) >= least);
+        self.until(&format!("{name} is at least {least}"), || self.metric(name) >= least);
     }
 
     /// Waits until so many segments are there.
@@ -34,11 +48,11 @@ impl Server {
 
     /// Waits until all events are in segments.
     pub fn until_flushed(&self) {
-        until("all events are in segments", || self.metric("tidegate_store_unflushed_bytes") <= 0.0);
+        self.until("all events are in segments", || self.metric("tidegate_store_unflushed_bytes") <= 0.0);
     }
 
     /// Waits until the server is ready.
     pub fn until_ready(&self) {
-        until("the server is ready", || self.call("GET", "/ready", &[], b"").status == 200);
+        self.until("the server is ready", || self.call("GET", "/ready", &[], b"").status == 200);
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_tests::{
     Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, iso, lasting_port, now, query_string, serve, until,
+    until_within,
 };
 
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -87,7 +88,7 @@ impl Cluster {
 
     /// Waits until so many workers are used.
     pub(crate) fn used(&self, count: usize) {
-        until(&format!("{count} workers are used"), || {
+        until_within(Duration::from_secs(30), &format!("{count} workers are used"), || {
             // Workers never make a server unready.
             let ready = self.server.call("GET", "/ready", &[], b"").is(200);
             let workers = ready.body["workers"].as_array().unwrap();

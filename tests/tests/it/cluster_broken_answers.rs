@@ -59,7 +59,7 @@ impl Stage {
                 json!({"timestamp": now() - 1_000_000, "project": "p1", "event_message": text})
             };
             stage.server.send(EDGE, &Value::Array((0..PART).map(&mut event).collect()));
-            until("the part is flushed", || stage.server.metric("tidegate_store_segments") > part as f64);
+            stage.server.until_segments(part + 1);
         }
         stage.used();
         stage

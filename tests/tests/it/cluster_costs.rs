@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, now, request, until};
+use tidegate_tests::{EDGE, Server, binary, folder, now, request, until_within};
 
 use crate::cluster::fill;
 use crate::object_server::ObjectServer;
@@ -29,7 +29,7 @@ fn serve(folder: &Path, name: &str, settings: &[(&str, &str)]) -> Server {
 
 /// Everything that the server has is in the object store, and a copy of its catalog.
 fn settled(server: &Server) {
-    until("there are copies", || {
+    until_within(Duration::from_secs(600), "there are copies", || {
         server.metric("tidegate_objects_missing") == 0.0
             && server.metric("tidegate_objects_catalog_behind_seconds") == 0.0
             && server.metric("tidegate_objects_catalog_put_total") > 0.0

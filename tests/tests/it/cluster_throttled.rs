@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Chance, EDGE, Server, folder, iso, now, until};
+use tidegate_tests::{Chance, EDGE, Server, folder, iso, now};
 
 use crate::cluster::{serve_over, worker_over};
 use crate::object_server::ObjectServer;
@@ -40,7 +40,7 @@ fn fill(server: &Server) -> i64 {
             json!({"id": format!("{number:08}"), "project": "p1", "timestamp": iso(start + number as i64 * STEP), "event_message": text})
         };
         server.send(EDGE, &Value::Array((0..ROWS).map(event).collect()));
-        until("a segment", || server.metric("tidegate_store_segments") >= (segment + 1) as f64);
+        server.until_segments(segment + 1);
     }
     start
 }

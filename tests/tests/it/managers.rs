@@ -11,11 +11,6 @@ use tidegate_tests::{Data, EDGE, Server, binary, folder, lasting_port, now, requ
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Waits for words in the server's log.
-fn said(server: &Server, words: &str) {
-    server.until_logged(words);
-}
-
 fn signal(server: &Server, signal: &str) {
     assert!(Command::new("kill").args([signal, &server.process().to_string()]).status().unwrap().success());
 }
@@ -70,12 +65,12 @@ fn sighup_reads_the_level_of_the_log_again() {
         let time = lines.next().and_then(|line| line.strip_prefix("MONOTONIC_USEC="));
         assert!(time.is_some_and(|time| time.parse::<u64>().is_ok()), "{reloading}");
         assert_eq!(manager.next_news(), "READY=1");
-        said(&server, words);
+        server.until_logged(words);
     };
     std::fs::write(&settings, "[server]\nlog_level = \"debug\"\n").unwrap();
     reload("the level of the log is read again");
     server.call("GET", "/health", &[], b"").is(200);
-    said(&server, "route=\"/health\"");
+    server.until_logged("route=\"/health\"");
     // What cannot be read changes nothing.
     std::fs::write(&settings, "[server]\nlog_levle = \"warn\"\n").unwrap();
     reload("the settings cannot be read again");
@@ -137,7 +132,7 @@ fn systemd_is_told_when_the_service_is_open() {
     let address = format!("127.0.0.1:{}", lasting_port());
     command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data).env("NOTIFY_SOCKET", &socket);
     let server = Server::spawn_at(command, data.beside("log"), &address);
-    said(&server, "the service cannot be opened");
+    server.until_logged("the service cannot be opened");
     assert!(manager.next().starts_with("EXTEND_TIMEOUT_USEC="));
     std::fs::remove_file(data.join("catalog.sqlite")).unwrap();
     assert_eq!(manager.next_news(), "READY=1");

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidegate_tests::{Data, EDGE, Server, now, request};
 
-/// A server on a folder with settings.
 /// `/ready`, when all endpoints are checked.
 fn checked(server: &Server) -> Value {
     let began = Instant::now();

@@ -53,10 +53,7 @@ fn a_token_sees_what_it_may_ask() {
     let server = Server::start();
     let free = json!({"name": "free", "query": "select @other as c"});
     server.save(&free);
-    let token = |definition: &Value| {
-        let made = server.manage("POST", "/api/access-tokens", definition).is(201);
-        made.body["token"].as_str().unwrap().to_owned()
-    };
+    let token = |definition: &Value| server.token(definition);
     let saved = |token: &str| {
         let document = document(&server, &[("authorization", &format!("Bearer {token}"))]);
         let paths = document["paths"].as_object().unwrap().keys();

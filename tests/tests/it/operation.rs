@@ -12,7 +12,9 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
 use serde_json::{Value, json};
-use tidegate_tests::{Data, EDGE, PRIVATE, PUBLIC, Server, binary, folder, lasting_port, now, request, until};
+use tidegate_tests::{
+    Data, EDGE, PRIVATE, PUBLIC, Server, binary, folder, lasting_port, now, request, until, until_within,
+};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -299,7 +301,7 @@ fn more_queries_than_places_are_told_to_come_again() {
     });
     // A statement that is over its time keeps its place until it has seen so.
     let count = "SELECT COUNT(*) AS n FROM edge_logs";
-    until("a place is free", || server.sql(count).status == 200);
+    until_within(Duration::from_secs(20), "a place is free", || server.sql(count).status == 200);
     assert_eq!(server.sql(count).rows()[0]["n"], json!(2000));
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, binary, folder, query_string, request, serve, until};
+use tidegate_tests::{EDGE, Server, binary, folder, query_string, request, serve, until, until_within};
 
 const TIME: i64 = 1_763_633_702_000_000;
 
@@ -107,7 +107,7 @@ fn the_server_that_was_replaced_stops_and_says_so() {
     // Nobody can reach it, but it runs.
     let new = start(folder.path(), "new", true);
     assert_eq!(count(&new), json!({"c": 50, "d": 50}));
-    until("it notices", || old.metric("tidegate_objects_replaced") > 0.0);
+    until_within(Duration::from_secs(60), "it notices", || old.metric("tidegate_objects_replaced") > 0.0);
     assert_eq!(ready(&old), (503, "replaced".to_owned()));
     assert_eq!(count(&old), json!({"c": 50, "d": 50}), "reads go on");
     let path = format!("/api/logs?source_name={EDGE}");

@@ -4,10 +4,14 @@ use serde_json::Value;
 
 /// What is asked and what is expected in the lines of a section.
 pub(crate) fn text_cases(file: &'static str, section: &str) -> Vec<(&'static str, &'static str)> {
-    let of_section = file.split("\n== ").find_map(|text| text.strip_prefix(section)?.strip_prefix('\n'));
-    let lines = of_section.unwrap_or_else(|| panic!("there is no section {section}")).lines();
+    let mut of_section = file.split("\n== ").filter_map(|text| text.strip_prefix(section)?.strip_prefix('\n'));
+    let lines = of_section.next().unwrap_or_else(|| panic!("there is no section {section}")).lines();
+    assert!(of_section.next().is_none(), "there are two sections {section}");
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("# "));
-    lines.map(|line| line.split_once(" ==> ").unwrap_or_else(|| panic!("{section}: {line}"))).collect()
+    let cases = lines.map(|line| line.split_once(" ==> ").unwrap_or_else(|| panic!("{section}: {line}")));
+    let cases: Vec<_> = cases.collect();
+    assert!(!cases.is_empty(), "the section {section} is empty");
+    cases
 }
 
 /// The same where JSON is expected.
