@@ -128,7 +128,7 @@ fn longest(target: &str) -> usize {
     if target == "upload" || target == "plans" { 16 << 10 } else { 2 << 10 }
 }
 
-/// Runs a target. What it finds on the way is kept in the target folder; a text that breaks a promise
+/// The command that runs a target. What it finds on the way is kept in the target folder; a text that breaks a promise
 /// is left there too, and its path is printed.
 fn exploration(target: &str, seconds: u64) -> Result<Command, String> {
     let fuzz = root().join("fuzz");
