@@ -1,60 +1,6 @@
 //! Settings that are numbers: `bytes!`, `count!` and `time!`, by their unit. Each is the name, what it determines, its bounds, and
 //! the field that holds it.
 
-use std::time::Duration;
-
-use super::{milliseconds, number, size};
-
-/// What holds the number of a setting. A number that is too large for it becomes the largest that it can hold; the bounds of the
-/// settings leave no such number.
-pub trait Numeric: Copy {
-    /// The number, of a time that of its milliseconds.
-    fn to_number(self) -> u64;
-
-    /// What holds a number.
-    fn of_number(number: u64) -> Self;
-}
-
-impl Numeric for u64 {
-    fn to_number(self) -> u64 {
-        self
-    }
-
-    fn of_number(number: u64) -> Self {
-        number
-    }
-}
-
-impl Numeric for u32 {
-    fn to_number(self) -> u64 {
-        self.into()
-    }
-
-    fn of_number(number: u64) -> Self {
-        Self::try_from(number).unwrap_or(Self::MAX)
-    }
-}
-
-impl Numeric for usize {
-    fn to_number(self) -> u64 {
-        number(self)
-    }
-
-    fn of_number(number: u64) -> Self {
-        size(number)
-    }
-}
-
-impl Numeric for Duration {
-    fn to_number(self) -> u64 {
-        milliseconds(self)
-    }
-
-    fn of_number(number: u64) -> Self {
-        Self::from_millis(number)
-    }
-}
-
 /// A setting that is a number of a unit.
 #[macro_export]
 macro_rules! numeric {

@@ -7,12 +7,11 @@
 #[macro_use]
 mod macros;
 mod limits;
+mod numeric;
 mod unit;
 
-use std::time::Duration;
-
 pub use limits::LIMITS;
-pub use macros::Numeric;
+pub use numeric::{Numeric, milliseconds, number, size};
 pub use unit::Unit;
 
 use crate::nearest;
@@ -25,21 +24,6 @@ pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
 /// An hour in milliseconds.
 pub const HOUR: u64 = 3_600_000;
-
-/// The number of a setting as a size in memory; the largest possible one if it does not fit.
-pub fn size(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
-}
-
-/// A size in memory as the number of a setting.
-pub fn number(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
-}
-
-/// A time as the number of a setting, in milliseconds.
-pub fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// How a setting is read from and written to the `T` that holds it.
 #[derive(Debug, Clone, Copy)]
