@@ -26,3 +26,6 @@ pub(crate) const MAX_FIXED_BYTES: i32 = 1 << 10;
 
 /// The most values that an aggregate keeps for each group because a parameter says so.
 pub(crate) const MAX_KEPT_VALUES: usize = 1 << 24;
+
+/// Tasks of a stage, and so workers of a statement.
+pub(crate) const MAX_TASKS: usize = 1024;

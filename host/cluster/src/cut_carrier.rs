@@ -40,6 +40,6 @@ impl Carrier for CutCarrier {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
         let cut = cut(&plan, &self.workers, self.options, task)?;
         (self.told)(&cut.report);
-        Ok(Carried { report: Some(Arc::new(cut.running())), plan: cut.plan })
+        Ok(Carried { report: Some(Arc::new(cut.running())), finish: None, plan: cut.plan })
     }
 }

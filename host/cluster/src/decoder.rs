@@ -32,6 +32,7 @@ use crate::bounds::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_OPERATORS, MAX_PARTITIONS, M
 use crate::error::{PlanError, refused};
 use crate::function_codec::FunctionCodec;
 use crate::local_leaves::LocalLeaves;
+use crate::stages::boundary_codec;
 use crate::message::{OwnKind, OwnMessage, PlanMessage, VERSION};
 use crate::{expr_check, literal_check, operator_check, scan_codec};
 
@@ -187,6 +188,7 @@ impl Decoder<'_> {
                 let expr = |node: &_, schema: &_| self.proto_to_physical_expr(node, schema, context);
                 scan_codec::decoded(&scan, expr)?.scan(self.segments, self.task)
             }
+            (OwnKind::Boundary(message), 0 | 1) => boundary_codec::decoded(&message, &inputs()?, self.task, self),
             (OwnKind::Local(number), 0) => {
                 let leaf = usize::try_from(number).ok().and_then(|number| self.leaves.plans.get(number));
                 leaf.map_or_else(|| refused("it reads rows that are not here"), |leaf| Ok(Arc::clone(leaf)))
@@ -254,6 +256,8 @@ impl PhysicalProtoConverterExtension for Decoder<'_> {
         columns: &Schema,
         context: &PhysicalPlanDecodeContext<'_>,
     ) -> Result<Arc<dyn PhysicalExpr>> {
+        // The codec of boundaries knows no function of ours.
+        let context = &PhysicalPlanDecodeContext::new(context.task_ctx(), &FunctionCodec);
         let Some(ExprType::Extension(reference)) = &node.expr_type else {
             return self.expression(node, columns, context);
         };

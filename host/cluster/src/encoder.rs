@@ -9,6 +9,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion_distributed::{BroadcastExec, DistributedLeafExec, NetworkBoundaryExt};
 use datafusion_proto::physical_plan::to_proto::serialize_physical_expr_with_converter;
 use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalPlanNodeExt, PhysicalProtoConverterExtension,
@@ -26,6 +27,7 @@ use crate::bounds::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_OPERATORS, MAX_PLAN_BYTES};
 use crate::error::{PlanError, unsendable};
 use crate::function_codec::FunctionCodec;
 use crate::local_leaves::LocalLeaves;
+use crate::stages::boundary_codec;
 use crate::message::{OwnKind, OwnMessage, PartMessage, PlanMessage, SharedRowsMessage, VERSION};
 use crate::{expr_check, operator_check, scan_codec};
 
@@ -133,6 +135,18 @@ impl Encoder<'_> {
             self.state.borrow_mut().segments.extend(segments);
             return Ok(extension(OwnKind::Scan(Box::new(message)), Vec::new()));
         }
+        if let Some(leaf) = plan.downcast_ref::<DistributedLeafExec>()
+            && let Some(one) = leaf.variants().first()
+        {
+            return self.operator(one, codec);
+        }
+        if plan.is_network_boundary() || plan.is::<BroadcastExec>() {
+            let message = boundary_codec::encoded(plan, self)?;
+            // What is below a boundary is another stage.
+            let inputs = plan.is::<BroadcastExec>().then(|| plan.children()).into_iter().flatten();
+            let inputs = inputs.map(|child| self.execution_plan_to_proto(child, codec));
+            return Ok(extension(OwnKind::Boundary(message), inputs.collect::<Result<_>>()?));
+        }
         if plan.is::<datafusion::datasource::source::DataSourceExec>() {
             return self.leaf(plan);
         }
@@ -187,8 +201,10 @@ impl PhysicalProtoConverterExtension for Encoder<'_> {
     fn physical_expr_to_proto(
         &self,
         expr: &Arc<dyn PhysicalExpr>,
-        codec: &dyn PhysicalExtensionCodec,
+        _: &dyn PhysicalExtensionCodec,
     ) -> Result<PhysicalExprNode> {
+        // The codec of boundaries knows no function of ours.
+        let codec: &dyn PhysicalExtensionCodec = &FunctionCodec;
         let node = match expr_check::cast_to_field(expr) {
             Some(cast) => self.deeper(|| {
                 let kind = OwnKind::Cast(cast.target_field().as_ref().try_into()?);

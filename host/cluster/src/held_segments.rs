@@ -4,6 +4,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion_distributed::DistributedLeafExec;
 use tidegate_sql::OwnOperator;
 use tidegate_store::HeldSegments;
 
@@ -19,6 +20,10 @@ pub fn held_segments(plan: &Arc<dyn ExecutionPlan>) -> HeldSegments {
         {
             parts.push(part);
             held.extend(held_segments(&input));
+        }
+        // Nor is that of a leaf of several tasks.
+        if let Some(leaf) = operator.downcast_ref::<DistributedLeafExec>() {
+            held.extend(HeldSegments::of_plan(leaf.original()));
         }
         Ok(TreeNodeRecursion::Continue)
     });

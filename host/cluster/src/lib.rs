@@ -60,6 +60,7 @@ mod remote_leaf;
 mod rendezvous;
 mod running_cut;
 mod scan_codec;
+pub mod stages;
 mod stay;
 mod task;
 mod task_figures;

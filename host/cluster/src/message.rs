@@ -39,7 +39,7 @@ pub(crate) struct PartMessage {
 /// What stands in an extension node of the engine's messages.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OwnMessage {
-    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub(crate) kind: Option<OwnKind>,
 }
 
@@ -67,6 +67,9 @@ pub(crate) enum OwnKind {
     /// What stands above a union whose rows have no order, over one input.
     #[prost(bool, tag = "8")]
     Unordered(bool),
+    /// A boundary to the stage below, or what copies rows for one: the message of `datafusion-distributed`.
+    #[prost(bytes = "vec", tag = "9")]
+    Boundary(Vec<u8>),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -137,7 +137,11 @@ fn within(number: u64, most: usize) -> Result<()> {
     if (1..=most as u64).contains(&number) { Ok(()) } else { refused("a size in the plan is out of bounds") }
 }
 
-fn partitions(partitioning: Option<&Partitioning>) -> Result<()> {
+/// Whether a partitioning may be here.
+///
+/// # Errors
+/// If it may not.
+pub(crate) fn partitions(partitioning: Option<&Partitioning>) -> Result<()> {
     match partitioning.and_then(|of| of.partition_method.as_ref()) {
         Some(PartitionMethod::RoundRobin(count) | PartitionMethod::Unknown(count)) => within(*count, MAX_PARTITIONS),
         Some(PartitionMethod::Hash(hash)) => within(hash.partition_count, MAX_PARTITIONS),

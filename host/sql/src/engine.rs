@@ -42,13 +42,13 @@ use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
 pub use arrival_order::Placed;
-pub use carrier::{Carried, Carrier, CarrierReport};
+pub use carrier::{Carried, Carrier, CarrierReport, Finish};
 pub use cost::{CostCounter, StatementCost};
 pub use explained::ExplainedPlan;
 use fixes::{distinct, view_buffers};
 pub use followed::PreparedPlan;
 use guards::{context, list_copies, needless_barriers, window_memory, yielding};
-pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, RunBounds};
+pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, PreparedOperators, RunBounds};
 pub use options::EngineOptions;
 pub use own_operator::OwnOperator;
 pub use result_stream::ResultStream;
@@ -222,13 +222,15 @@ impl Engine {
     pub async fn run_within(&self, plan: Plan, rows: Option<usize>, memory: usize) -> Result<ResultStream> {
         let Plan { logical, columns, budget, never_seen: _ } = plan;
         let logical = limited(logical, rows)?;
-        let mut report = None;
-        let physical = ExecutionContext::of_planning(&budget)
+        let operators = ExecutionContext::of_planning(&budget)
             .scope(self.physical(&logical))
             .await
-            .and_then(|plan| self.carried(plan, &mut report))
-            .and_then(|plan| with_own_operators(plan, self.counted))
-            .map_err(|error| correlated::of_planning(error, &logical))?;
+            .and_then(|plan| self.carried(plan))
+            .and_then(|Carried { plan, finish, report }| {
+                let plan = with_own_operators(plan, self.counted)?;
+                Ok((Carried::finished(finish, plan)?, report))
+            });
+        let (physical, report) = operators.map_err(|error| correlated::of_planning(error, &logical))?;
         let memory = self.memory_of_statement(memory);
         let settings = self.sessions.usual.config().clone();
         let Run { task, context } = self.new_run(settings, &budget, memory, batch::rows(&logical, &physical))?;
@@ -237,16 +239,12 @@ impl Engine {
         Ok(ResultStream { columns: columns.into(), stream, context, cost, _budget: budget })
     }
 
-    /// The operators that run in the place of these; `report` is given what is said of them.
-    fn carried(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        report: &mut Option<Arc<dyn CarrierReport>>,
-    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-        let Some(carrier) = &self.carrier else { return Ok(plan) };
-        let carried = carrier.carry(plan, &TaskContext::from(&self.sessions.usual))?;
-        *report = carried.report;
-        Ok(carried.plan)
+    /// What runs in the place of these operators.
+    fn carried(&self, plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Carried> {
+        match &self.carrier {
+            Some(carrier) => carrier.carry(plan, &TaskContext::from(&self.sessions.usual)),
+            None => Ok(plan.into()),
+        }
     }
 
     /// The plan as operators, with parts that several of them read computed once.

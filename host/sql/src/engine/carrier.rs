@@ -17,18 +17,38 @@ pub trait Carrier: fmt::Debug + Send + Sync {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried>;
 }
 
+/// What is done with the operators at last, when what belongs to one run is among them.
+pub type Finish = Box<dyn FnOnce(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> + Send>;
+
 /// What runs in the place of the operators of a statement.
-#[derive(Debug)]
 pub struct Carried {
     /// The operators.
     pub plan: Arc<dyn ExecutionPlan>,
+    /// What is done with them at last; `None` if nothing is.
+    pub finish: Option<Finish>,
     /// What runs elsewhere, if there is something to say.
     pub report: Option<Arc<dyn CarrierReport>>,
 }
 
+impl Carried {
+    /// The operators when they were finished.
+    pub(super) fn finished(
+        finish: Option<Finish>,
+        plan: Arc<dyn ExecutionPlan>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        finish.map_or_else(|| Ok(Arc::clone(&plan)), |finish| finish(Arc::clone(&plan)))
+    }
+}
+
+impl fmt::Debug for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Carried").field("plan", &self.plan).field("report", &self.report).finish_non_exhaustive()
+    }
+}
+
 impl From<Arc<dyn ExecutionPlan>> for Carried {
     fn from(plan: Arc<dyn ExecutionPlan>) -> Self {
-        Self { plan, report: None }
+        Self { plan, finish: None, report: None }
     }
 }
 

@@ -36,12 +36,11 @@ impl Engine {
     pub async fn explained(&self, plan: Plan, rows: Option<usize>) -> Result<ExplainedPlan> {
         let Plan { logical, columns: _, budget, never_seen: _ } = plan;
         let logical = limited(logical, rows)?;
-        let mut report = None;
-        let operators = ExecutionContext::of_planning(&budget)
+        let planned = ExecutionContext::of_planning(&budget)
             .scope(self.physical(&logical))
             .await
-            .and_then(|plan| self.carried(Arc::clone(&plan), &mut report).map(|_| plan))
-            .map_err(|error| correlated::of_planning(error, &logical))?;
+            .and_then(|plan| Ok((self.carried(Arc::clone(&plan))?.report, plan)));
+        let (report, operators) = planned.map_err(|error| correlated::of_planning(error, &logical))?;
         let (mut tables, mut leaves) = (Vec::new(), Vec::new());
         tables_of(&logical, &mut tables).planned()?;
         leaves_of(&operators, &mut HashSet::new(), &mut leaves).planned()?;

@@ -91,9 +91,51 @@ impl Stream for OperatorRows {
     }
 }
 
+/// Operators that can run, with what belongs to the run among them. Those who have them execute them.
+#[derive(Debug)]
+pub struct PreparedOperators {
+    /// The operators.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// What they are executed with.
+    pub task: Arc<TaskContext>,
+    context: Arc<ExecutionContext>,
+    budget: Arc<PlanningBudget>,
+}
+
+impl PreparedOperators {
+    /// The rows of operators that were executed with this task context.
+    pub fn rows(&self, rows: SendableRecordBatchStream) -> OperatorRows {
+        OperatorRows { rows, context: Arc::clone(&self.context), _budget: Arc::clone(&self.budget) }
+    }
+
+    /// What the run costs.
+    pub fn cost(&self) -> OperatorCost {
+        OperatorCost { plan: Arc::clone(&self.plan), context: Arc::clone(&self.context) }
+    }
+}
+
 impl Engine {
-    /// Starts the operators that `make` makes, which is given the options and the files of the engine. They stop with
-    /// the current execution context of the thread.
+    /// Makes the operators that `make` makes, which is given the options and the files of the engine, ready to run. They
+    /// stop with the current execution context of the thread.
+    ///
+    /// # Errors
+    /// Those of `make`, and if the operators cannot be made.
+    pub fn prepare_operators(
+        &self,
+        make: impl FnOnce(&TaskContext) -> Result<Arc<dyn ExecutionPlan>>,
+        bounds: RunBounds,
+    ) -> Result<PreparedOperators> {
+        let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
+        let plan = ExecutionContext::of_planning(&budget).enter(|| {
+            let plan = make(&TaskContext::from(&self.sessions.usual))?;
+            with_own_operators(plan, self.counted).planned()
+        })?;
+        let rows = batch::rows_by_width(&plan).min(bounds.batch_rows.max(1));
+        let Run { task, context } = self.new_run(self.sessions.usual.config().clone(), &budget, bounds.memory, rows)?;
+        Ok(PreparedOperators { plan, task, context, budget })
+    }
+
+    /// Starts the operators that `make` makes, as [`Engine::prepare_operators`].
     ///
     /// # Errors
     /// Those of `make`, and if the operators cannot be started.
@@ -102,20 +144,12 @@ impl Engine {
         make: impl FnOnce(&TaskContext) -> Result<Arc<dyn ExecutionPlan>>,
         bounds: RunBounds,
     ) -> Result<OperatorRun> {
-        let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
-        let plan = ExecutionContext::of_planning(&budget).enter(|| {
-            let plan = make(&TaskContext::from(&self.sessions.usual))?;
-            with_own_operators(plan, self.counted).planned()
-        })?;
-        let rows = batch::rows_by_width(&plan).min(bounds.batch_rows.max(1));
-        let Run { task, context } = self.new_run(self.sessions.usual.config().clone(), &budget, bounds.memory, rows)?;
-        let partitions = (0..plan.output_partitioning().partition_count()).map(|partition| {
-            let rows = plan.execute(partition, Arc::clone(&task)).planned()?;
-            Ok(OperatorRows { rows, context: Arc::clone(&context), _budget: Arc::clone(&budget) })
-        });
+        let run = self.prepare_operators(make, bounds)?;
+        let partitions = (0..run.plan.output_partitioning().partition_count())
+            .map(|partition| Ok(run.rows(run.plan.execute(partition, Arc::clone(&run.task)).planned()?)));
         let partitions = partitions.collect::<Result<_>>()?;
-        let memory = Arc::clone(task.memory_pool());
-        Ok(OperatorRun { partitions, cost: OperatorCost { plan, context }, memory })
+        let memory = Arc::clone(run.task.memory_pool());
+        Ok(OperatorRun { partitions, cost: run.cost(), memory })
     }
 
     /// The same engine for parts of statements that came from elsewhere: its statements are not changed before they run.

@@ -37,6 +37,9 @@ pub(crate) fn wait_for(what: &str, least: usize) {
 }
 
 pub(crate) fn engine(options: &EngineOptions) -> Engine {
+    if std::env::var_os("STAGES").is_some() {
+        return staged(options);
+    }
     let workers = LocalWorkers::new(WORKERS, options).unwrap();
     let carrier = CutCarrier::new(Arc::new(workers), CutOptions::ALL, |report| {
         counted(if report.is_cut() { "cut" } else { "whole" });
@@ -59,4 +62,27 @@ fn operators(name: &str) {
             counted(known);
         }
     }
+}
+
+fn staged(options: &EngineOptions) -> Engine {
+    use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageReport};
+    let options = &EngineOptions { partitions: options.partitions.max(2), ..options.clone() };
+    let workers = LocalStageWorkers::new(WORKERS, options).unwrap();
+    let shows = std::env::var_os("SHOW").is_some();
+    let carrier = StageCarrier::new(Arc::new(workers), move |report, plan| {
+        match report {
+            StageReport::NoSegments => counted("no segments"),
+            StageReport::OneStage => counted("one stage"),
+            StageReport::Stages(2) => counted("two stages"),
+            StageReport::Stages(_) => counted("cut"),
+            StageReport::Refused(why) => {
+                let why: String = why.chars().take(120).collect();
+                counted(Box::leak(format!("refused: {}", why.replace('\n', " ")).into_boxed_str()));
+            }
+        }
+        if shows {
+            eprintln!("{report:?}\n{}", datafusion::physical_plan::displayable(plan.as_ref()).indent(true));
+        }
+    });
+    Engine::new(options).unwrap().with_carrier(Arc::new(carrier))
 }

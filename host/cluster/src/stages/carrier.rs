@@ -1,0 +1,114 @@
+//! The stages of the statements of an engine.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use tidegate_sql::{Carried, Carrier, OwnOperator};
+use tidegate_store::ScanDescription;
+
+use super::{StageWorkers, check, head, planner};
+use crate::decoder::decode;
+use crate::encoder::encode;
+use crate::held_segments::held_segments;
+use crate::local_leaves::LocalLeaves;
+
+/// What became of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StageReport {
+    /// It reads no segments.
+    NoSegments,
+    /// Its plan has one stage only.
+    OneStage,
+    /// It runs in so many stages, of which the last one is here.
+    Stages(usize),
+    /// It stays whole, because it would not give its answer in stages, or does not travel.
+    Refused(String),
+}
+
+/// Runs each statement of an engine in stages, if it may.
+pub struct StageCarrier {
+    workers: Arc<dyn StageWorkers>,
+    told: Box<dyn Fn(&StageReport, &Arc<dyn ExecutionPlan>) + Send + Sync>,
+}
+
+impl StageCarrier {
+    /// For these workers. `told` is told of each statement what became of it.
+    pub fn new(
+        workers: Arc<dyn StageWorkers>,
+        told: impl Fn(&StageReport, &Arc<dyn ExecutionPlan>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { workers, told: Box::new(told) }
+    }
+
+    /// The plan with boundaries, or why it stays whole.
+    fn staged(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+    ) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
+        let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
+        let options = context.session_config().options();
+        if !reads_segments(plan, context) {
+            return Err(StageReport::NoSegments);
+        }
+        let staged = planner::staged(plan, &self.workers.names(), context).map_err(|error| refused(&error))?;
+        let Some(staged) = staged else { return Err(StageReport::OneStage) };
+        let stages = check::stages(&staged).map_err(StageReport::Refused)?;
+        let checked = |plan| SanityCheckPlan::new().optimize(plan, options).map_err(|error| refused(&error));
+        checked(Arc::clone(&staged))?;
+        for stage in &stages {
+            // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
+            let mut leaves = LocalLeaves::default();
+            let encoded = encode(&stage.plan, options, Some(&mut leaves)).map_err(|error| refused(&error))?;
+            let held = held_segments(&stage.plan);
+            checked(decode(&encoded.bytes, &held, context, &leaves).map_err(|error| refused(&error))?)?;
+        }
+        Ok((staged, stages.len() + 1))
+    }
+}
+
+impl fmt::Debug for StageCarrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StageCarrier").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
+impl Carrier for StageCarrier {
+    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
+        let context = TaskContext::default()
+            .with_session_config(task.session_config().clone())
+            .with_runtime(task.runtime_env());
+        match self.staged(&plan, &Arc::new(context)) {
+            Ok((staged, stages)) => {
+                (self.told)(&StageReport::Stages(stages), &staged);
+                let (count, channels) = (self.workers.names().len(), Arc::clone(&self.workers).channels());
+                let finish = move |head| head::with_inputs(head, count, channels);
+                Ok(Carried { plan: head::without_inputs(&staged)?, finish: Some(Box::new(finish)), report: None })
+            }
+            Err(report) => {
+                (self.told)(&report, &plan);
+                Ok(plan.into())
+            }
+        }
+    }
+}
+
+/// Whether a scan of the plan, or of a part that several operators read, reads segments.
+fn reads_segments(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> bool {
+    let mut reads = false;
+    // The closure never fails, so neither does the walk.
+    let _ = plan.apply(|node| {
+        reads |= match OwnOperator::of(node.as_ref()) {
+            Some(OwnOperator::SharedRows { input, .. }) => reads_segments(&input, context),
+            _ => ScanDescription::of(node.as_ref(), context.session_config().options()).is_some(),
+        };
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    reads
+}

@@ -1,0 +1,81 @@
+//! Which worker reads what of a leaf.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion_distributed::{DesiredTaskCountEventResponse, DistributedLeafExec};
+use tidegate_store::{FileDescription, HeldSegments, ScanDescription};
+
+use crate::piece::has_subquery_value;
+use crate::rendezvous::worker_of;
+
+/// On how many workers a leaf may run. Rows in memory lie in one place, but do not keep others from running on many;
+/// what is not known runs once.
+pub(super) fn desired(
+    leaf: &Arc<dyn ExecutionPlan>,
+    workers: usize,
+    context: &TaskContext,
+) -> Result<DesiredTaskCountEventResponse> {
+    let is_one = leaf.output_partitioning().partition_count() < 2;
+    Ok(match ScanDescription::of(leaf.as_ref(), context.session_config().options()) {
+        // Above one partition nothing merges partitions, or counts a limit again.
+        Some(Ok(_)) if !is_one && !has_subquery_value(leaf)? => DesiredTaskCountEventResponse::desired(workers),
+        None if is_rows(leaf) => DesiredTaskCountEventResponse::desired(1),
+        _ => DesiredTaskCountEventResponse::maximum(1),
+    })
+}
+
+/// A leaf of rows that this machine has in memory.
+pub(super) fn is_rows(leaf: &Arc<dyn ExecutionPlan>) -> bool {
+    leaf.is::<datafusion::datasource::source::DataSourceExec>()
+}
+
+/// The leaf for so many tasks, of which each reads rows that no other one reads.
+pub(super) fn scaled(
+    leaf: &Arc<dyn ExecutionPlan>,
+    workers: &[Arc<str>],
+    tasks: usize,
+    context: &TaskContext,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if tasks < 2 {
+        return Ok(Arc::clone(leaf));
+    }
+    let workers = workers.get(..tasks).unwrap_or(workers);
+    let variants = match ScanDescription::of(leaf.as_ref(), context.session_config().options()) {
+        Some(reads) => {
+            let (reads, held) = (reads?, HeldSegments::of_plan(leaf));
+            (0..tasks).map(|task| share(&reads, workers, task).scan(&held, context)).collect::<Result<Vec<_>>>()?
+        }
+        None => {
+            let partitions = leaf.output_partitioning().partition_count();
+            let none = EmptyExec::new(leaf.schema()).with_partitions(partitions);
+            let none: Arc<dyn ExecutionPlan> = Arc::new(none);
+            std::iter::once(Arc::clone(leaf)).chain(std::iter::repeat_n(none, tasks - 1)).collect()
+        }
+    };
+    Ok(Arc::new(DistributedLeafExec::try_new(Arc::clone(leaf), variants)?))
+}
+
+/// What a scan reads of the segments of one worker, in as many partitions as the scan has.
+fn share(scan: &ScanDescription, workers: &[Arc<str>], worker: usize) -> ScanDescription {
+    let mut places = HashMap::new();
+    let mut segments = Vec::new();
+    for (place, segment) in scan.segments.iter().enumerate() {
+        if worker_of(workers, &segment.id) == Some(worker) {
+            places.insert(place, segments.len());
+            segments.push(segment.clone());
+        }
+    }
+    let own = |file: &FileDescription| {
+        let segment = *places.get(&file.segment)?;
+        Some(FileDescription { segment, ..file.clone() })
+    };
+    let partitions: Vec<Vec<_>> = scan.partitions.iter().map(|files| files.iter().filter_map(own).collect()).collect();
+    let rows = partitions.iter().flatten().map(|file| file.rows).reduce(|all, rows| all.add(&rows));
+    let rows = rows.unwrap_or(datafusion::common::stats::Precision::Exact(0));
+    ScanDescription { segments, partitions, rows, ..scan.clone() }
+}

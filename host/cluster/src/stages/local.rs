@@ -1,0 +1,235 @@
+//! Workers in this process, which take plans as bytes and hand rows on as bytes, as those of a network do. Each has threads
+//! of its own, whose names tell which worker's they are.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::internal_err;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_distributed::{
+    ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
+    MaybeEncoded, SetPlanRequest, WorkerChannel, WorkerToCoordinatorMsg,
+};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http::HeaderMap;
+use tidegate_functions::context::{ExecutionContext, time_left};
+use tidegate_model::{Code, Failure};
+use tidegate_sql::{Engine, EngineOptions};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::process::{SentTask, of_worker};
+use super::{StageProcess, StageWorkers, place_of};
+use crate::batch_bytes::BatchBytes;
+use crate::encoder::encode;
+use crate::error::PlanError;
+use crate::held_segments::held_segments;
+use crate::local_leaves::LocalLeaves;
+use crate::task::TaskBounds;
+use crate::worker_failure::WorkerFailure;
+
+/// Batches of a partition that are made and not read.
+const IN_FLIGHT: usize = 2;
+
+/// Workers in this process.
+#[derive(Debug)]
+pub struct LocalStageWorkers {
+    workers: Vec<LocalWorker>,
+}
+
+#[derive(Debug)]
+struct LocalWorker {
+    name: Arc<str>,
+    process: Arc<StageProcess>,
+    /// `None` when it goes.
+    threads: Option<Runtime>,
+}
+
+impl Drop for LocalWorker {
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+impl LocalWorker {
+    /// Runs on the threads of the worker, as long as it is waited for.
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+        let Some(task) = self.spawn(work) else { return internal_err!("the worker is gone") };
+        task.join().await.map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+
+    fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<SpawnedTask<T>> {
+        let _here = self.threads.as_ref()?.enter();
+        Some(SpawnedTask::spawn(work))
+    }
+}
+
+impl LocalStageWorkers {
+    /// So many workers, each with an engine of its own.
+    ///
+    /// # Errors
+    /// If an engine cannot be made.
+    pub fn new(count: usize, options: &EngineOptions) -> std::result::Result<Self, Failure> {
+        let worker = |number| {
+            let name = format!("worker-{number}");
+            let threads = Builder::new_multi_thread().worker_threads(1).thread_name(&name).enable_all().build();
+            let threads = threads.map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+            let process = Arc::new(StageProcess::new(Engine::new(options)?));
+            Ok(LocalWorker { name: name.into(), process, threads: Some(threads) })
+        };
+        Ok(Self { workers: (0..count).map(worker).collect::<std::result::Result<_, Failure>>()? })
+    }
+
+    /// How many tasks they have.
+    pub fn tasks(&self) -> usize {
+        self.workers.iter().map(|worker| worker.process.tasks()).sum()
+    }
+}
+
+impl StageWorkers for LocalStageWorkers {
+    fn names(&self) -> Vec<Arc<str>> {
+        self.workers.iter().map(|worker| Arc::clone(&worker.name)).collect()
+    }
+
+    fn channels(self: Arc<Self>) -> Arc<dyn ChannelResolver + Send + Sync> {
+        Arc::new(Channels(self))
+    }
+}
+
+#[derive(Clone)]
+struct Channels(Arc<LocalStageWorkers>);
+
+#[async_trait]
+impl ChannelResolver for Channels {
+    async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
+        match place_of(url) {
+            Some(place) if place < self.0.workers.len() => Ok(Box::new(Channel { place, channels: self.clone() })),
+            _ => internal_err!("the statement has no worker {url}"),
+        }
+    }
+}
+
+struct Channel {
+    place: usize,
+    channels: Channels,
+}
+
+impl Channel {
+    fn worker(&self) -> Result<&LocalWorker> {
+        self.channels.0.workers.get(self.place).map_or_else(|| internal_err!("the worker is not there"), Ok)
+    }
+}
+
+#[async_trait]
+impl WorkerChannel for Channel {
+    async fn coordinator_channel(
+        &mut self,
+        _: HeaderMap,
+        request: SetPlanRequest,
+        ends: BoxStream<'static, CoordinatorToWorkerMsg>,
+        _: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let SetPlanRequest { task_key, task_count, plan: MaybeEncoded::Decoded(plan), .. } = request else {
+            return internal_err!("the plan of a task is encoded twice");
+        };
+        let mut leaves = LocalLeaves::default();
+        let encoded = encode(&plan, context.session_config().options(), Some(&mut leaves));
+        let encoded = encoded.map_err(PlanError::into_engine)?;
+        let execution = context.session_config().get_extension::<ExecutionContext>();
+        let home = execution.as_deref().and_then(ExecutionContext::memory);
+        let Some(home) = home else { return internal_err!("a task is sent outside of a statement") };
+        let bounds = TaskBounds {
+            statement: task_key.query_id,
+            memory: home.limit(),
+            batch_rows: context.session_config().batch_size(),
+            time: time_left(),
+        };
+        let held = held_segments(&plan);
+        let (workers, channels) = (self.channels.0.workers.len(), Arc::new(self.channels.clone()));
+        let process = Arc::clone(&self.worker()?.process);
+        let set = async move {
+            let (plan, held, leaves) = (&encoded.bytes, &held, &leaves);
+            let sent = SentTask { key: task_key, of: task_count, plan, held, leaves, bounds, workers, channels };
+            process.set(sent, ends).await
+        };
+        self.worker()?.run(set).await?.map_err(of_worker)
+    }
+
+    async fn execute_task(
+        &mut self,
+        _: HeaderMap,
+        request: ExecuteTaskRequest,
+        _: ExecutionPlanMetricsSet,
+        _: &Arc<TaskContext>,
+    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+        let worker = self.worker()?;
+        let process = Arc::clone(&worker.process);
+        let rows = worker.run(async move { process.read(request).await }).await?.map_err(of_worker)?;
+        let sent = |mut rows: BoxStream<'static, std::result::Result<RecordBatch, WorkerFailure>>| {
+            let (to, from) = mpsc::channel(IN_FLIGHT);
+            let sender = worker.spawn(async move {
+                while let Some(batch) = rows.next().await {
+                    for sent in sent(batch) {
+                        if to.send(sent).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+                let _ = to.send(Sent::End).await;
+            });
+            futures::stream::unfold((from, sender), received).boxed()
+        };
+        Ok(rows.into_iter().map(sent).collect())
+    }
+
+    async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
+        Ok(GetWorkerInfoResponse { version: String::new() })
+    }
+}
+
+/// What is on its way of a partition.
+enum Sent {
+    Rows(BatchBytes, SchemaRef),
+    Failed(WorkerFailure),
+    /// There are no more rows. Without it, the sender has failed.
+    End,
+}
+
+/// A batch as it is sent.
+fn sent(batch: std::result::Result<RecordBatch, WorkerFailure>) -> Vec<Sent> {
+    let of = |piece: RecordBatch| match BatchBytes::of(&piece) {
+        Ok(bytes) => Sent::Rows(bytes, piece.schema()),
+        Err(error) => Sent::Failed(WorkerFailure::Nonsense(error.to_string())),
+    };
+    match batch {
+        Ok(batch) => BatchBytes::pieces(&batch).map(of).collect(),
+        Err(failure) => vec![Sent::Failed(failure)],
+    }
+}
+
+type Received = (mpsc::Receiver<Sent>, Option<SpawnedTask<()>>);
+
+/// The next batch of a partition. Nothing comes after a failure.
+async fn received((mut from, sender): Received) -> Option<(Result<RecordBatch>, Received)> {
+    let batch = match from.recv().await {
+        Some(Sent::Rows(bytes, schema)) => {
+            bytes.batch(&schema).map_err(|error| WorkerFailure::Nonsense(error.to_string()))
+        }
+        Some(Sent::Failed(failure)) => Err(failure),
+        Some(Sent::End) => return None,
+        None if sender.is_none() => return None,
+        None => Err(WorkerFailure::Gone("it ended without saying so".to_owned())),
+    };
+    let sender = sender.filter(|_| batch.is_ok());
+    Some((batch.map_err(of_worker), (from, sender)))
+}
