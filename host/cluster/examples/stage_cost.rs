@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use generator::{EDGE, END, Form, Generator, SOURCES};
-use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageReport};
+use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageOptions, StageReport};
 use tidegate_model::{Arguments, Failure};
 use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, SavedQuery, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
@@ -37,7 +37,10 @@ const ROUNDS: usize = 3;
 const SEGMENTS: u64 = 64;
 
 const STATEMENTS: [(&str, &str); 6] = [
-    ("count by hour", "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS h, COUNT(*) AS n FROM edge_logs GROUP BY h ORDER BY h"),
+    (
+        "count by hour",
+        "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS h, COUNT(*) AS n FROM edge_logs GROUP BY h ORDER BY h",
+    ),
     ("a million groups", "SELECT id, COUNT(*) AS n FROM edge_logs GROUP BY id ORDER BY n DESC, id LIMIT 10"),
     (
         "join of two large sides",
@@ -174,11 +177,8 @@ async fn measure(records: u64, folder: &Path) {
         for count in WORKERS {
             let workers = Arc::new(LocalStageWorkers::new(count, &options).unwrap());
             let told = Arc::clone(&last);
-            let carrier = StageCarrier::new(workers, move |report: &StageReport, plan| {
+            let carrier = StageCarrier::new(workers, StageOptions::ALL, move |report: &StageReport| {
                 *told.lock().unwrap() = format!("{report:?}");
-                if std::env::var_os("SHOW").is_some() {
-                    println!("{}", datafusion::physical_plan::displayable(plan.as_ref()).indent(true));
-                }
             });
             let engine = Engine::new(&options).unwrap().with_carrier(Arc::new(carrier));
             let (mut slowest, mut coordinator, mut all) = (Vec::new(), Vec::new(), Vec::new());

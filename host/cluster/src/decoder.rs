@@ -32,9 +32,8 @@ use crate::bounds::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_OPERATORS, MAX_PARTITIONS, M
 use crate::error::{PlanError, refused};
 use crate::function_codec::FunctionCodec;
 use crate::local_leaves::LocalLeaves;
-use crate::stages::boundary_codec;
 use crate::message::{OwnKind, OwnMessage, PlanMessage, VERSION};
-use crate::{expr_check, literal_check, operator_check, scan_codec};
+use crate::{boundary_codec, expr_check, literal_check, operator_check, scan_codec};
 
 /// Decodes a plan. Scans read the segments in `segments` and no others; `task` has the options, the files and the cache
 /// of footers that they read with. `leaves` are the operators that the plan names by number.

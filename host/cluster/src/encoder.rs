@@ -27,9 +27,8 @@ use crate::bounds::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_OPERATORS, MAX_PLAN_BYTES};
 use crate::error::{PlanError, unsendable};
 use crate::function_codec::FunctionCodec;
 use crate::local_leaves::LocalLeaves;
-use crate::stages::boundary_codec;
 use crate::message::{OwnKind, OwnMessage, PartMessage, PlanMessage, SharedRowsMessage, VERSION};
-use crate::{expr_check, operator_check, scan_codec};
+use crate::{boundary_codec, expr_check, operator_check, scan_codec};
 
 /// A plan that can be sent.
 #[derive(Debug, Clone)]

@@ -22,18 +22,20 @@
 //!
 //! - `error`, `bounds`; `message`, `function_message`: what is on the wire
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
-//! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
+//! - `scan_codec`, `expr_check`, `operator_check`, `worker_url`, `boundary_codec`, `local_leaves`
 //! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
 //! - `worker_failure`, `rendezvous`, `task`, `task_figures`, `stay`, `cut_report`, `remote_leaf`, `running_cut`,
 //!   `assignment`, `piece`, `cut`, `cut_carrier`: which parts of a plan go to workers, what stands in their place, and the
 //!   report of it
 //! - `task_runner`: running a task here; `attempts`, `failover`: elsewhere after a failure; `local_workers`: workers in
 //!   this process
+//! - `stages`: statements in stages, between which workers exchange rows
 
 mod array_subquery_codec;
 mod assignment;
 mod attempts;
 mod batch_bytes;
+mod boundary_codec;
 mod bounds;
 mod cut;
 mod cut_carrier;
@@ -71,6 +73,7 @@ mod tests;
 mod text_codec;
 mod type_codec;
 mod worker_failure;
+mod worker_url;
 
 pub use batch_bytes::BatchBytes;
 pub use bounds::MAX_PLAN_BYTES;

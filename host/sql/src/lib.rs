@@ -40,8 +40,9 @@ mod wanted;
 
 pub use catalog::{Binding, NoSources, SavedTable, Sources, StoredTable, Tables};
 pub use engine::{
-    Carried, Carrier, CarrierReport, Finish, CostCounter, Counted, Engine, EngineOptions, ExplainedPlan, Narrow, OperatorCost,
-    OperatorRows, OperatorRun, OwnOperator, Placed, Plan, PreparedOperators, PreparedPlan, ResultStream, RunBounds, StatementCost,
+    Carried, Carrier, CarrierReport, CostCounter, Counted, Engine, EngineOptions, ExplainedPlan, Finish, Narrow,
+    OperatorCost, OperatorRows, OperatorRun, OwnOperator, Placed, Plan, PreparedOperators, PreparedPlan, ResultStream,
+    RunBounds, StatementCost,
 };
 pub use lineage::Reads;
 pub use resolve::functions;

@@ -12,7 +12,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_sql::{Carried, Carrier, OwnOperator};
 use tidegate_store::ScanDescription;
 
-use super::{StageWorkers, check, head, planner};
+use super::options::StageOptions;
+use super::workers::StageWorkers;
+use super::{check, head, planner};
 use crate::decoder::decode;
 use crate::encoder::encode;
 use crate::held_segments::held_segments;
@@ -34,40 +36,60 @@ pub enum StageReport {
 /// Runs each statement of an engine in stages, if it may.
 pub struct StageCarrier {
     workers: Arc<dyn StageWorkers>,
-    told: Box<dyn Fn(&StageReport, &Arc<dyn ExecutionPlan>) + Send + Sync>,
+    options: StageOptions,
+    told: Box<dyn Fn(&StageReport) + Send + Sync>,
 }
 
 impl StageCarrier {
     /// For these workers. `told` is told of each statement what became of it.
     pub fn new(
         workers: Arc<dyn StageWorkers>,
-        told: impl Fn(&StageReport, &Arc<dyn ExecutionPlan>) + Send + Sync + 'static,
+        options: StageOptions,
+        told: impl Fn(&StageReport) + Send + Sync + 'static,
     ) -> Self {
-        Self { workers, told: Box::new(told) }
+        Self { workers, options, told: Box::new(told) }
     }
 
-    /// The plan with boundaries, or why it stays whole.
+    /// The plan with boundaries and the number of its stages, or why it stays whole. Where it may not run with exchanges, it
+    /// is tried without.
     fn staged(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         context: &Arc<TaskContext>,
     ) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
-        let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
-        let options = context.session_config().options();
         if !reads_segments(plan, context) {
             return Err(StageReport::NoSegments);
         }
-        let staged = planner::staged(plan, &self.workers.names(), context).map_err(|error| refused(&error))?;
+        let none = StageOptions { least_exchanged_rows: u64::MAX };
+        self.tried(plan, self.options, context).or_else(|report| match report {
+            StageReport::Refused(why) => {
+                tracing::debug!(why, "a statement is planned again, without exchanges");
+                self.tried(plan, none, context).map_err(|_| StageReport::Refused(why))
+            }
+            report => Err(report),
+        })
+    }
+
+    fn tried(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        options: StageOptions,
+        context: &Arc<TaskContext>,
+    ) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
+        let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
+        let staged = planner::staged(plan, &self.workers.names(), options, context);
+        let staged = staged.map_err(|error| refused(&error))?;
         let Some(staged) = staged else { return Err(StageReport::OneStage) };
         let stages = check::stages(&staged).map_err(StageReport::Refused)?;
+        let options = context.session_config().options();
         let checked = |plan| SanityCheckPlan::new().optimize(plan, options).map_err(|error| refused(&error));
         checked(Arc::clone(&staged))?;
         for stage in &stages {
             // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
             let mut leaves = LocalLeaves::default();
-            let encoded = encode(&stage.plan, options, Some(&mut leaves)).map_err(|error| refused(&error))?;
-            let held = held_segments(&stage.plan);
-            checked(decode(&encoded.bytes, &held, context, &leaves).map_err(|error| refused(&error))?)?;
+            let encoded = encode(stage, options, Some(&mut leaves)).map_err(|error| refused(&error))?;
+            let decoded = decode(&encoded.bytes, &held_segments(stage), context, &leaves);
+            checked(decoded.map_err(|error| refused(&error))?)?;
         }
         Ok((staged, stages.len() + 1))
     }
@@ -81,18 +103,17 @@ impl fmt::Debug for StageCarrier {
 
 impl Carrier for StageCarrier {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
-        let context = TaskContext::default()
-            .with_session_config(task.session_config().clone())
-            .with_runtime(task.runtime_env());
+        let context =
+            TaskContext::default().with_session_config(task.session_config().clone()).with_runtime(task.runtime_env());
         match self.staged(&plan, &Arc::new(context)) {
             Ok((staged, stages)) => {
-                (self.told)(&StageReport::Stages(stages), &staged);
+                (self.told)(&StageReport::Stages(stages));
                 let (count, channels) = (self.workers.names().len(), Arc::clone(&self.workers).channels());
                 let finish = move |head| head::with_inputs(head, count, channels);
                 Ok(Carried { plan: head::without_inputs(&staged)?, finish: Some(Box::new(finish)), report: None })
             }
             Err(report) => {
-                (self.told)(&report, &plan);
+                (self.told)(&report);
                 Ok(plan.into())
             }
         }

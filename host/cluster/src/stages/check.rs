@@ -16,9 +16,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ChildSatisfactionOptions, Distribution, ExecutionPlan, ExecutionPlanProperties};
-use datafusion_distributed::{
-    DistributedLeafExec, NetworkBoundaryExt, NetworkBroadcastExec, NetworkCoalesceExec,
-};
+use datafusion_distributed::{DistributedLeafExec, NetworkBoundaryExt, NetworkBroadcastExec, NetworkCoalesceExec};
 use tidegate_sql::OwnOperator;
 
 use crate::piece::has_subquery_value;
@@ -35,31 +33,24 @@ enum Rows {
 /// Why a plan does not run in stages.
 pub(super) type Refusal = String;
 
-/// A stage that workers run.
-#[derive(Debug)]
-pub(super) struct CheckedStage {
-    pub(super) plan: Arc<dyn ExecutionPlan>,
-}
-
-/// The stages of workers of a plan with boundaries, if it may run so.
+/// The stages that workers run of a plan with boundaries, if it may run so, from the lowest.
 ///
 /// # Errors
 /// If an operator does not get the rows that it needs.
-pub(super) fn stages(head: &Arc<dyn ExecutionPlan>) -> std::result::Result<Vec<CheckedStage>, Refusal> {
+pub(super) fn stages(head: &Arc<dyn ExecutionPlan>) -> std::result::Result<Vec<Arc<dyn ExecutionPlan>>, Refusal> {
     let mut stages = Vec::new();
     inputs(head, &mut stages)?;
     Ok(stages)
 }
 
-/// The stages below a plan, from the lowest.
-fn inputs(plan: &Arc<dyn ExecutionPlan>, stages: &mut Vec<CheckedStage>) -> std::result::Result<(), Refusal> {
+fn inputs(plan: &Arc<dyn ExecutionPlan>, stages: &mut Vec<Arc<dyn ExecutionPlan>>) -> std::result::Result<(), Refusal> {
     if let Some(boundary) = plan.as_network_boundary() {
         let stage = boundary.input_stage();
         let Some(below) = stage.local_plan() else { return Err("a stage has no plan".to_owned()) };
         inputs(below, stages)?;
-        let is_round = below.downcast_ref::<RepartitionExec>().is_some_and(|of| {
-            plan.is::<NetworkCoalesceExec>() && !matches!(of.partitioning(), Partitioning::Hash(..))
-        });
+        let is_round = below
+            .downcast_ref::<RepartitionExec>()
+            .is_some_and(|of| plan.is::<NetworkCoalesceExec>() && !matches!(of.partitioning(), Partitioning::Hash(..)));
         if is_round {
             return Err("a stage begins with a repartition".to_owned());
         }
@@ -67,7 +58,7 @@ fn inputs(plan: &Arc<dyn ExecutionPlan>, stages: &mut Vec<CheckedStage>) -> std:
         if stage.task_count() > 1 && rows == Rows::Copied {
             return Err("each task of a stage would hand on the same rows".to_owned());
         }
-        stages.push(CheckedStage { plan: Arc::clone(below) });
+        stages.push(Arc::clone(below));
         return Ok(());
     }
     plan.children().into_iter().try_for_each(|child| inputs(child, stages))
@@ -145,3 +136,7 @@ fn meets(plan: &Arc<dyn ExecutionPlan>, children: &[&Arc<dyn ExecutionPlan>]) ->
     }
     Ok(None)
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests;

@@ -35,9 +35,7 @@ pub(super) fn with_inputs(
     channels: Arc<dyn ChannelResolver + Send + Sync>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = head.transform_down(|node| match node.downcast_ref::<StageInput>() {
-        Some(StageInput(boundary)) => {
-            Ok(Transformed::new(Arc::clone(boundary), true, TreeNodeRecursion::Jump))
-        }
+        Some(StageInput(boundary)) => Ok(Transformed::new(Arc::clone(boundary), true, TreeNodeRecursion::Jump)),
         None => Ok(Transformed::no(node)),
     });
     let stages: Arc<dyn ExecutionPlan> = Arc::new(DistributedExec::new(plan?.data));

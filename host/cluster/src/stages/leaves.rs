@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{DesiredTaskCountEventResponse, DistributedLeafExec};
 use tidegate_store::{FileDescription, HeldSegments, ScanDescription};
 
+use crate::assignment::Weight;
 use crate::piece::has_subquery_value;
 use crate::rendezvous::worker_of;
 
@@ -27,6 +31,34 @@ pub(super) fn desired(
         None if is_rows(leaf) => DesiredTaskCountEventResponse::desired(1),
         _ => DesiredTaskCountEventResponse::maximum(1),
     })
+}
+
+/// On how many workers an operator may run that is no leaf; `None` leaves it to what is below. One that needs rows together
+/// by their keys runs in one place, if there are too few to exchange; one that needs the value of a subquery, where that is.
+pub(super) fn desired_above(
+    plan: &Arc<dyn ExecutionPlan>,
+    least_exchanged_rows: u64,
+    context: &TaskContext,
+) -> Result<Option<DesiredTaskCountEventResponse>> {
+    let exchanges = plan.children().into_iter().any(|child| {
+        let repartition = child.downcast_ref::<RepartitionExec>();
+        repartition.is_some_and(|of| matches!(of.partitioning(), Partitioning::Hash(..)))
+    });
+    let is_one = exchanges && rows(plan, context)? < least_exchanged_rows || has_subquery_value(plan)?;
+    Ok(is_one.then(|| DesiredTaskCountEventResponse::maximum(1)))
+}
+
+/// The rows that the scans of segments of a plan read, before any condition, about.
+pub(super) fn rows(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<u64> {
+    let mut rows = 0_u64;
+    plan.apply(|node| {
+        if let Some(reads) = ScanDescription::of(node.as_ref(), context.session_config().options()) {
+            // What does not travel is no reason to exchange.
+            rows = rows.saturating_add(reads.map_or(0, |reads| Weight::of(&reads, None).rows));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(rows)
 }
 
 /// A leaf of rows that this machine has in memory.

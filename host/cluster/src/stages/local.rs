@@ -25,8 +25,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::process::{SentTask, of_worker};
-use super::{StageProcess, StageWorkers, place_of};
+use super::process::{SentTask, StageProcess, of_worker};
+use super::workers::StageWorkers;
 use crate::batch_bytes::BatchBytes;
 use crate::encoder::encode;
 use crate::error::PlanError;
@@ -34,6 +34,7 @@ use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
 use crate::task::TaskBounds;
 use crate::worker_failure::WorkerFailure;
+use crate::worker_url::place_of;
 
 /// Batches of a partition that are made and not read.
 const IN_FLIGHT: usize = 2;
@@ -87,6 +88,11 @@ impl LocalStageWorkers {
             Ok(LocalWorker { name: name.into(), process, threads: Some(threads) })
         };
         Ok(Self { workers: (0..count).map(worker).collect::<std::result::Result<_, Failure>>()? })
+    }
+
+    /// Bytes that their tasks hold.
+    pub fn memory_held(&self) -> usize {
+        self.workers.iter().map(|worker| worker.process.memory_held()).sum()
     }
 
     /// How many tasks they have.

@@ -14,14 +14,17 @@ use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::SessionConfig;
 use datafusion_distributed::{
-    DesiredTaskCountEvent, DistributedExec, DistributedExt, NetworkBoundaryExt, NetworkShuffleExec, RouteTasksEvent, RouteTasksEventResponse,
-    ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver,
+    DesiredTaskCountEvent, DistributedExec, DistributedExt, NetworkBoundaryExt, NetworkShuffleExec, RouteTasksEvent,
+    RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse, SessionStateBuilderExt,
+    WorkerResolver,
 };
 use futures::FutureExt;
 use tidegate_sql::OwnOperator;
 use url::Url;
 
-use super::{leaves, url_of};
+use super::options::StageOptions;
+use super::{distinct_groups, leaves};
+use crate::worker_url::url_of;
 
 /// The workers of a statement, as the planner asks for them.
 struct Places(Vec<Url>);
@@ -66,24 +69,29 @@ pub(super) fn settings(config: SessionConfig, workers: usize) -> Result<SessionC
 pub(super) fn staged(
     plan: &Arc<dyn ExecutionPlan>,
     workers: &[Arc<str>],
+    StageOptions { least_exchanged_rows }: StageOptions,
     context: &Arc<TaskContext>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let plan = match leaves::rows(plan, context)? < least_exchanged_rows {
+        true => Arc::clone(plan),
+        false => distinct_groups::grouped(Arc::clone(plan), context.session_config().target_partitions())?,
+    };
     let config = settings(context.session_config().clone(), workers.len())?;
     let (count, desires) = (workers.len(), Arc::clone(context));
-    let desired = move |event: DesiredTaskCountEvent<'_>| {
-        event.plan.children().is_empty().then(|| leaves::desired(event.plan, count, &desires))
+    let desired = move |event: DesiredTaskCountEvent<'_>| match event.plan.children().is_empty() {
+        true => Some(leaves::desired(event.plan, count, &desires)),
+        false => leaves::desired_above(event.plan, least_exchanged_rows, &desires).transpose(),
     };
     let (names, scales) = (workers.to_vec(), Arc::clone(context));
     let scaled = move |event: ScaleUpLeafNodeEvent<'_>| {
         Some(leaves::scaled(event.plan, &names, event.task_count, &scales).map(ScaleUpLeafNodeEventResponse::new))
     };
-    let config = config
-        .with_distributed_desired_task_count_handler(desired)
-        .with_distributed_scale_up_leaf_node_handler(scaled);
+    let config =
+        config.with_distributed_desired_task_count_handler(desired).with_distributed_scale_up_leaf_node_handler(scaled);
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(context.runtime_env())
-        .with_query_planner(Arc::new(Given(Arc::clone(plan))))
+        .with_query_planner(Arc::new(Given(plan)))
         .with_distributed_planner()
         .build();
     let none = LogicalPlan::EmptyRelation(EmptyRelation {
@@ -94,7 +102,8 @@ pub(super) fn staged(
     let planned = state.query_planner().create_physical_plan(&none, &state).now_or_never();
     let Some(planned) = planned else { return internal_err!("the planner of stages waits") };
     let planned = planned?;
-    let staged = planned.downcast_ref::<DistributedExec>().and_then(|of| of.children().first().map(|plan| Arc::clone(plan)));
+    let staged =
+        planned.downcast_ref::<DistributedExec>().and_then(|of| of.children().first().map(|plan| Arc::clone(plan)));
     staged.map(without_lost_orders).transpose()
 }
 

@@ -25,12 +25,13 @@ use tidegate_sql::{Engine, PreparedOperators, RunBounds};
 use tidegate_store::HeldSegments;
 use tokio::sync::watch;
 
-use super::{planner, url_of};
+use super::planner;
 use crate::decoder::decode;
 use crate::local_leaves::LocalLeaves;
 use crate::task::TaskBounds;
 use crate::task_runner::TaskRunner;
 use crate::worker_failure::WorkerFailure;
+use crate::worker_url::url_of;
 
 /// A worker.
 pub struct StageProcess {
@@ -91,6 +92,11 @@ impl StageProcess {
     /// A worker with this engine.
     pub fn new(engine: Engine) -> Self {
         Self { runner: TaskRunner::new(engine.clone()), engine, tasks: Mutex::default() }
+    }
+
+    /// Bytes that its tasks hold.
+    pub fn memory_held(&self) -> usize {
+        self.engine.memory_held()
     }
 
     /// How many tasks it has.
@@ -168,10 +174,14 @@ impl StageProcess {
             let (mut config, runtime) = (config.clone(), Arc::clone(&runtime));
             let theirs = context.builder.config().take();
             async move {
-                if let Some(place) = theirs.and_then(|of| of.get_extension::<datafusion_distributed::DistributedTaskContext>()) {
+                if let Some(place) =
+                    theirs.and_then(|of| of.get_extension::<datafusion_distributed::DistributedTaskContext>())
+                {
                     config = config.with_extension(place);
                 }
-                Ok::<_, DataFusionError>(SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).build())
+                Ok::<_, DataFusionError>(
+                    SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).build(),
+                )
             }
         };
         Ok(Arc::new(Running { worker: Worker::from_session_builder(session), operators, stop }))
@@ -184,7 +194,8 @@ impl StageProcess {
     pub async fn read(
         &self,
         request: ExecuteTaskRequest,
-    ) -> std::result::Result<Vec<BoxStream<'static, std::result::Result<RecordBatch, WorkerFailure>>>, WorkerFailure> {
+    ) -> std::result::Result<Vec<BoxStream<'static, std::result::Result<RecordBatch, WorkerFailure>>>, WorkerFailure>
+    {
         let mut set = self.slot(request.task_key).subscribe();
         let set = set.wait_for(Option::is_some).await;
         let set = set.map_err(|_| WorkerFailure::Gone("the task is not there".to_owned()))?.clone();
@@ -221,4 +232,3 @@ fn without_head(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 pub(super) fn of_worker(failure: WorkerFailure) -> DataFusionError {
     failed(failure.into_failure())
 }
-

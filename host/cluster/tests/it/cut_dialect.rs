@@ -3,15 +3,17 @@
 
 #[path = "../../../sql/tests/dialect/cases.rs"]
 mod cases;
-#[path = "cut/dialect.rs"]
+#[path = "shadow.rs"]
 mod engine;
+#[path = "cut/mod.rs"]
+mod split;
 #[path = "../../../sql/tests/dialect/support.rs"]
 mod support;
 
 /// What is compared must have been cut. Its name is the last one: with one thread it runs after the other tests.
 #[test]
 fn yet_most_statements_are_cut() {
-    engine::counts::wait_for("cut", 600);
-    eprintln!("{}", engine::counts::counts());
-    assert!(engine::counts::count("compared rows") > 600, "{}", engine::counts::counts());
+    split::wait_for("cut", 600);
+    eprintln!("{}", split::counts());
+    assert!(split::count("compared rows") > 600, "{}", split::counts());
 }

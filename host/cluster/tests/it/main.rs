@@ -22,3 +22,7 @@ mod failover;
 mod failover_statements;
 mod property;
 mod queries;
+mod staged_dialect;
+mod staged_property;
+mod staged_queries;
+mod stages;

@@ -32,10 +32,7 @@ pub struct Carried {
 
 impl Carried {
     /// The operators when they were finished.
-    pub(super) fn finished(
-        finish: Option<Finish>,
-        plan: Arc<dyn ExecutionPlan>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(super) fn finished(finish: Option<Finish>, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         finish.map_or_else(|| Ok(Arc::clone(&plan)), |finish| finish(Arc::clone(&plan)))
     }
 }

@@ -13,10 +13,10 @@ use datafusion_proto::protobuf::Partitioning;
 use prost::{Message, Oneof};
 use url::Url;
 
-use super::{place_of, url_of};
 use crate::bounds::{MAX_PARTITIONS, MAX_TASKS};
 use crate::error::refused;
 use crate::operator_check;
+use crate::worker_url::{place_of, url_of};
 
 #[derive(Clone, PartialEq, Message)]
 struct BoundaryMessage {

@@ -1,12 +1,8 @@
 //! The engine of the dialect's tests, and a shadow that runs each statement over a store, whole and cut.
 
-#[path = "mod.rs"]
-pub(crate) mod counts;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use counts::counted;
 use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use serde_json::Value as Json;
@@ -15,6 +11,8 @@ use tidegate_sql::{
     Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, SavedTable, Sources, StoredTable, Style, Tables,
 };
 use tidegate_store::{Store, StoreOptions};
+
+use super::split::{self, counted};
 
 pub(crate) fn engine(options: &EngineOptions) -> Engine {
     Engine::new(options).unwrap()
@@ -34,7 +32,7 @@ fn options(partitions: usize) -> EngineOptions {
 static WHOLE: LazyLock<Vec<Engine>> =
     LazyLock::new(|| [2, 1, 4].map(|partitions| Engine::new(&options(partitions)).unwrap()).into());
 static CUT: LazyLock<Vec<Engine>> =
-    LazyLock::new(|| [2, 1].map(|partitions| counts::engine(&options(partitions))).into());
+    LazyLock::new(|| [2, 1].map(|partitions| split::engine(&options(partitions))).into());
 
 /// The sources of a world, in a store when they are needed.
 #[derive(Default)]
