@@ -13,8 +13,8 @@ use tidegate_model::{Limits, Unit, number, size};
 use tidegate_service::Options;
 use tidegate_sql::EngineOptions;
 use tidegate_store::{SegmentCache, SegmentFiles, is_store_url};
-use tidegate_tls::{ServerTls, TlsFiles};
-use tidegate_workers::{Accept, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
+use tidegate_tls::{ClientTls, ServerTls, TlsFiles};
+use tidegate_workers::{Accept, Connect, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
 
 use crate::outcome::Outcome;
 use crate::serve::{BUILD, listen, start_logging};
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     }
     let accept = accept(&arguments)?;
     let segments = segments(&arguments)?;
-    let worker = Worker::start(&worker_options(&arguments), segments)?;
+    let worker = Worker::start(&worker_options(&arguments, connect(&arguments)?), segments)?;
     // Computing has threads of its own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(serve(worker, accept, &arguments))
@@ -185,17 +185,19 @@ fn may_be_read(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The files of the certificates, if they are set: the worker shows the same one to servers and to other workers.
+fn tls_files(arguments: &Arguments) -> Option<TlsFiles> {
+    let (certificate, key) = (arguments.tls_certificate.clone()?, arguments.tls_key.clone()?);
+    let authority = Some(arguments.tls_client_ca.clone()?);
+    Some(TlsFiles { certificate, key, authority, protocols: PROTOCOLS, tickets: 2 })
+}
+
 /// How servers are let in.
 fn accept(arguments: &Arguments) -> Result<Accept, Box<dyn Error>> {
-    let files = (&arguments.tls_certificate, &arguments.tls_key, &arguments.tls_client_ca);
-    match files {
-        (Some(certificate), Some(key), Some(authority)) => {
-            let (certificate, key, authority) = (certificate.clone(), key.clone(), Some(authority.clone()));
-            let files = TlsFiles { certificate, key, authority, protocols: PROTOCOLS, tickets: 2 };
-            Ok(Accept::Tls(Arc::new(ServerTls::server(files)?)))
-        }
-        _ if is_loopback(arguments.listen) => Ok(Accept::Loopback),
-        _ => {
+    match tls_files(arguments) {
+        Some(files) => Ok(Accept::Tls(Arc::new(ServerTls::server(files)?))),
+        None if is_loopback(arguments.listen) => Ok(Accept::Loopback),
+        None => {
             let listen = arguments.listen;
             let message = format!(
                 "{listen} can be reached from other machines: that needs --tls-certificate, --tls-key and --tls-client-ca"
@@ -205,7 +207,15 @@ fn accept(arguments: &Arguments) -> Result<Accept, Box<dyn Error>> {
     }
 }
 
-fn worker_options(arguments: &Arguments) -> WorkerOptions {
+/// How the worker connects to others.
+fn connect(arguments: &Arguments) -> Result<Connect, Box<dyn Error>> {
+    Ok(match tls_files(arguments) {
+        Some(files) => Connect::Tls(Arc::new(ClientTls::client(files)?)),
+        None => Connect::Loopback,
+    })
+}
+
+fn worker_options(arguments: &Arguments, connect: Connect) -> WorkerOptions {
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     let threads = arguments.threads.map_or(processors, usize::from);
     let memory = size(arguments.memory.0);
@@ -219,7 +229,7 @@ fn worker_options(arguments: &Arguments) -> WorkerOptions {
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     };
-    WorkerOptions { engine, tasks: usize::from(arguments.tasks), threads, build: BUILD.into() }
+    WorkerOptions { engine, tasks: usize::from(arguments.tasks), threads, build: BUILD.into(), connect }
 }
 
 async fn serve(worker: Arc<Worker>, accept: Accept, arguments: &Arguments) -> Outcome {

@@ -177,7 +177,7 @@ async fn measure(records: u64, folder: &Path) {
         for count in WORKERS {
             let workers = Arc::new(LocalStageWorkers::new(count, &options).unwrap());
             let told = Arc::clone(&last);
-            let carrier = StageCarrier::new(workers, StageOptions::ALL, move |report: &StageReport| {
+            let carrier = StageCarrier::new(Arc::new(workers), StageOptions::ALL, move |report: &StageReport| {
                 *told.lock().unwrap() = format!("{report:?}");
             });
             let engine = Engine::new(&options).unwrap().with_carrier(Arc::new(carrier));

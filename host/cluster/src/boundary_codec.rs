@@ -4,17 +4,22 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::DistributedCodec;
-use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
-use datafusion_proto::protobuf::Partitioning;
+use datafusion_proto::physical_plan::{
+    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::{Partitioning, PhysicalExprNode, PhysicalPlanNode};
 use prost::{Message, Oneof};
 use url::Url;
 
 use crate::bounds::{MAX_PARTITIONS, MAX_TASKS};
 use crate::error::refused;
+use crate::function_codec::FunctionCodec;
 use crate::operator_check;
 use crate::worker_url::{place_of, url_of};
 
@@ -78,7 +83,7 @@ pub(crate) fn encoded(
     converter: &dyn PhysicalProtoConverterExtension,
 ) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    DistributedCodec.try_encode(Arc::clone(plan), &mut bytes, converter)?;
+    DistributedCodec.try_encode(Arc::clone(plan), &mut bytes, &OwnFunctions(converter))?;
     let Ok(mut message) = BoundaryMessage::decode(bytes.as_slice()) else {
         return refused("a boundary cannot be read");
     };
@@ -109,7 +114,7 @@ pub(crate) fn decoded(
         (Some(Kind::Copies(CopiesMessage { tasks })), 1) if (1..=MAX_TASKS as u64).contains(&tasks) => {}
         _ => return refused("a boundary cannot be read"),
     }
-    let plan = DistributedCodec.try_decode(bytes, inputs, task, converter)?;
+    let plan = DistributedCodec.try_decode(bytes, inputs, task, &OwnFunctions(converter))?;
     operator_check::consistent(plan.as_ref())?;
     Ok(plan)
 }
@@ -128,4 +133,43 @@ fn allowed(input: &InputMessage) -> Result<()> {
         && (1..=MAX_TASKS).contains(&tasks.len())
         && tasks.iter().all(is_worker);
     if is_whole { Ok(()) } else { refused("the stage of a boundary is out of bounds") }
+}
+
+/// A converter that is called with the codec of the library, which knows no function of ours.
+struct OwnFunctions<'c>(&'c dyn PhysicalProtoConverterExtension);
+
+impl PhysicalProtoConverterExtension for OwnFunctions<'_> {
+    fn proto_to_execution_plan(
+        &self,
+        _: &PhysicalPlanNode,
+        _: &PhysicalPlanDecodeContext<'_>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        refused("an operator stands in a boundary")
+    }
+
+    fn execution_plan_to_proto(
+        &self,
+        _: &Arc<dyn ExecutionPlan>,
+        _: &dyn PhysicalExtensionCodec,
+    ) -> Result<PhysicalPlanNode> {
+        refused("an operator stands in a boundary")
+    }
+
+    fn proto_to_physical_expr(
+        &self,
+        node: &PhysicalExprNode,
+        columns: &Schema,
+        context: &PhysicalPlanDecodeContext<'_>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let context = PhysicalPlanDecodeContext::new(context.task_ctx(), &FunctionCodec);
+        self.0.proto_to_physical_expr(node, columns, &context)
+    }
+
+    fn physical_expr_to_proto(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+        _: &dyn PhysicalExtensionCodec,
+    ) -> Result<PhysicalExprNode> {
+        self.0.physical_expr_to_proto(expr, &FunctionCodec)
+    }
 }

@@ -29,3 +29,6 @@ pub(crate) const MAX_KEPT_VALUES: usize = 1 << 24;
 
 /// Tasks of a stage, and so workers of a statement.
 pub(crate) const MAX_TASKS: usize = 1024;
+
+/// Bytes of the rows in memory that travel with a task.
+pub(crate) const MAX_LEAF_BYTES: usize = 8 << 20;

@@ -255,8 +255,6 @@ impl PhysicalProtoConverterExtension for Decoder<'_> {
         columns: &Schema,
         context: &PhysicalPlanDecodeContext<'_>,
     ) -> Result<Arc<dyn PhysicalExpr>> {
-        // The codec of boundaries knows no function of ours.
-        let context = &PhysicalPlanDecodeContext::new(context.task_ctx(), &FunctionCodec);
         let Some(ExprType::Extension(reference)) = &node.expr_type else {
             return self.expression(node, columns, context);
         };

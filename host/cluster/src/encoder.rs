@@ -200,10 +200,8 @@ impl PhysicalProtoConverterExtension for Encoder<'_> {
     fn physical_expr_to_proto(
         &self,
         expr: &Arc<dyn PhysicalExpr>,
-        _: &dyn PhysicalExtensionCodec,
+        codec: &dyn PhysicalExtensionCodec,
     ) -> Result<PhysicalExprNode> {
-        // The codec of boundaries knows no function of ours.
-        let codec: &dyn PhysicalExtensionCodec = &FunctionCodec;
         let node = match expr_check::cast_to_field(expr) {
             Some(cast) => self.deeper(|| {
                 let kind = OwnKind::Cast(cast.target_field().as_ref().try_into()?);

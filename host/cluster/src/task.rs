@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::internal_err;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
 use futures::stream::BoxStream;
-use tidegate_functions::context::StatementMemory;
+use tidegate_functions::context::{ExecutionContext, StatementMemory, time_left};
 use tidegate_sql::StatementCost;
 use tidegate_store::HeldSegments;
 use uuid::Uuid;
@@ -46,6 +49,20 @@ pub struct TaskBounds {
     pub batch_rows: usize,
     /// How long it may run; `None` if nobody set a limit.
     pub time: Option<Duration>,
+}
+
+impl TaskBounds {
+    /// Those of a task of the statement that runs with this context: what it may still use.
+    ///
+    /// # Errors
+    /// If no statement runs with it.
+    pub fn of_statement(statement: Uuid, context: &TaskContext) -> Result<Self, DataFusionError> {
+        let execution = context.session_config().get_extension::<ExecutionContext>();
+        let home = execution.as_ref().and_then(|execution| Some((execution, execution.memory()?)));
+        let Some((execution, home)) = home else { return internal_err!("a task is sent outside of a statement") };
+        let batch_rows = context.session_config().batch_size();
+        Ok(Self { statement, memory: home.limit(), batch_rows, time: execution.enter(time_left) })
+    }
 }
 
 /// The rows of one partition of a task. It ends without a failure only if the worker said that there are no more rows.

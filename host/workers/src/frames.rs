@@ -12,7 +12,7 @@ use tidegate_cluster::{BatchBytes, WorkerFailure};
 use tidegate_model::Failure;
 
 use crate::failure_message::{FailureMessage, RefusedMessage};
-use crate::messages::{CostMessage, StartedMessage};
+use crate::messages::{ColumnsMessage, CostMessage, StartedMessage};
 
 /// Kind (1 byte), rows (8), length of the message (4), length of the body (8); numbers begin with their lowest byte.
 const HEAD: usize = 21;
@@ -31,6 +31,7 @@ const FAILED: u8 = 3;
 const COST: u8 = 4;
 const ROWS: u8 = 5;
 const END: u8 = 6;
+const COLUMNS: u8 = 7;
 
 /// What a worker says.
 #[derive(Debug, Clone)]
@@ -41,6 +42,8 @@ pub(crate) enum Frame {
     Failed(WorkerFailure),
     /// What the task has cost so far.
     Cost(CostMessage),
+    /// The columns of the rows that follow, where the reader does not know them.
+    Columns(ColumnsMessage),
     /// Rows of a partition.
     Rows(BatchBytes),
     /// There are no more rows in the partition; what the task has cost so far.
@@ -82,6 +85,10 @@ pub(crate) fn failed(failure: &WorkerFailure) -> Bytes {
         Ok(refused) => small(REFUSED, &refused),
         Err(failure) => small(FAILED, &FailureMessage::from(failure)),
     }
+}
+
+pub(crate) fn columns(columns: Vec<u8>) -> Bytes {
+    small(COLUMNS, &ColumnsMessage { columns })
 }
 
 pub(crate) fn cost(cost: &CostMessage) -> Bytes {
@@ -178,6 +185,7 @@ impl<C: Chunks> FrameReader<C> {
                 let failure = FailureMessage::decode(message.as_slice()).map(Failure::from);
                 failure.map(|failure| Frame::Failed(WorkerFailure::of_run(failure)))
             }
+            COLUMNS => ColumnsMessage::decode(message.as_slice()).map(Frame::Columns),
             COST => CostMessage::decode(message.as_slice()).map(Frame::Cost),
             END => CostMessage::decode(message.as_slice()).map(Frame::End),
             _ => return Err(FrameError::Nonsense("a frame is of no known kind")),

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `POST /v1/tasks` | the id of the task, then what it costs, as long as it runs: whoever drops the answer ends the task |
 //! | `GET /v1/tasks/ID/partitions/N` | the rows of a partition, and that there are no more |
+//! | `GET /v1/stages/STATEMENT/STAGE/TASK/partitions/N` | the same of a task of a stage, for other workers too; before it is there, it is waited for |
 //! | `GET /v1/worker` | version, tasks, memory |
 //!
 //! Rows wait on the worker until they are asked for: at most three batches of a partition are made and not read, and
@@ -15,7 +16,7 @@
 //! The files, each of which uses only those before it:
 //!
 //! - `failure_message`, `messages`, `frames`: what is on the wire
-//! - `abort`, `transport`: connections
+//! - `transport`, `link`: connections
 //! - `task_state`, `partition_queue`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`,
 //!   `connection`, `server`: the worker
 //! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
@@ -28,11 +29,14 @@ mod link;
 mod member;
 mod messages;
 mod partition_queue;
+mod peer_links;
 mod remote_task;
 mod remote_workers;
 mod routes;
 mod running_task;
 mod server;
+mod stage_channels;
+mod stage_rows;
 mod task_bodies;
 mod task_state;
 #[cfg(test)]

@@ -70,6 +70,11 @@ impl Link {
         Ok(Self { send, closed })
     }
 
+    /// Whether the connection is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.borrow().is_some() || self.closed.has_changed().is_err()
+    }
+
     /// Waits until the connection is closed. The reason.
     pub(crate) async fn closed(&self) -> String {
         let mut closed = self.closed.clone();

@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 
 use crate::frames::Chunks;
 use crate::link::{Answer, Link};
-use crate::messages::{MAX_STATUS, PROTOCOL, STATUS, WorkerStatus};
+use crate::messages::{MAX_STATUS, PROTOCOL, Peer, STATUS, WorkerStatus};
 use crate::transport::Connect;
 
 /// How often a worker is asked what it is and does.
@@ -105,6 +105,11 @@ impl Member {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Where it is, for other workers.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer { address: self.address, host: Arc::clone(&self.host) }
     }
 
     pub(crate) fn build(&self) -> &str {

@@ -4,32 +4,44 @@
 //! only a number of the protocol and the name of the build, which are compared first. The name is that of the program,
 //! which knows all of its sources ([`crate::WorkerOptions::build`]).
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use datafusion_distributed::TaskKey;
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use tidegate_cluster::{MAX_PLAN_BYTES, Task, TaskBounds};
+use tidegate_cluster::{EncodedPlan, MAX_PLAN_BYTES, Task, TaskBounds};
 use tidegate_model::{number, size};
 use tidegate_sql::StatementCost;
 use tidegate_store::SegmentName;
 use uuid::Uuid;
 
 /// The number of the protocol.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 /// What coordinators ask is below this.
 pub(crate) const API: &str = "/v1/";
 /// Where tasks are started; `/ID/partitions/N` below it gives rows.
 pub(crate) const TASKS: &str = "/v1/tasks";
+/// Where rows of tasks of stages are read; `STATEMENT/STAGE/TASK/partitions/N` below it.
+pub(crate) const STAGES: &str = "/v1/stages";
 /// Where a worker says what it is.
 pub(crate) const STATUS: &str = "/v1/worker";
 
 /// The most bytes of what precedes the plan in the body of a task.
-const MAX_HEADER: usize = 8 << 20;
+const MAX_HEADER: usize = 24 << 20;
 /// The most bytes of the body of a task.
 pub(crate) const MAX_TASK: usize = 4 + MAX_HEADER + MAX_PLAN_BYTES;
+/// The most workers of a statement.
+const MAX_PEERS: usize = 1024;
 /// The most bytes of a worker's status.
 pub(crate) const MAX_STATUS: usize = 64 << 10;
+
+/// The path of a partition of a task of a stage.
+pub(crate) fn path_of(TaskKey { query_id, stage_id, task_number }: TaskKey, partition: usize) -> String {
+    format!("{STAGES}/{query_id}/{stage_id}/{task_number}/partitions/{partition}")
+}
 
 /// A message that is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +72,77 @@ pub(crate) struct TaskMessage {
     /// The 16 bytes of the number of the statement.
     #[prost(bytes = "vec", tag = "8")]
     pub(crate) statement: Vec<u8>,
+    /// The stage that it is a task of, if it is of one.
+    #[prost(message, optional, tag = "9")]
+    pub(crate) stage: Option<StageMessage>,
+}
+
+/// Which task of which stage of its statement a task is, and what it reads beside segments.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StageMessage {
+    #[prost(uint32, tag = "1")]
+    pub(crate) stage: u32,
+    #[prost(uint32, tag = "2")]
+    pub(crate) task: u32,
+    /// How many tasks the stage has.
+    #[prost(uint32, tag = "3")]
+    pub(crate) tasks: u32,
+    /// The workers of the statement, which its plan names by their places here.
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) workers: Vec<PeerMessage>,
+    /// Rows that the coordinator has in memory (`tidegate_cluster::stages::rows_of_leaves`).
+    #[prost(bytes = "vec", tag = "5")]
+    pub(crate) rows: Vec<u8>,
+}
+
+impl StageMessage {
+    /// The key of the task among those of all statements.
+    pub(crate) fn key(&self, statement: Uuid) -> TaskKey {
+        TaskKey { query_id: statement, stage_id: self.stage as usize, task_number: self.task as usize }
+    }
+
+    /// The workers.
+    pub(crate) fn peers(&self) -> Result<Vec<Peer>, Unreadable> {
+        if self.workers.is_empty() || self.workers.len() > MAX_PEERS || self.tasks as usize > MAX_PEERS {
+            return Err(Unreadable("a statement has no workers, or too many"));
+        }
+        let peer = |PeerMessage { address, host }: &PeerMessage| {
+            let address = address.parse().map_err(|_| Unreadable("a worker has no address"))?;
+            Ok(Peer { address, host: host.as_str().into() })
+        };
+        self.workers.iter().map(peer).collect()
+    }
+}
+
+/// A worker of a statement.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PeerMessage {
+    #[prost(string, tag = "1")]
+    address: String,
+    /// The name that its certificate must have.
+    #[prost(string, tag = "2")]
+    host: String,
+}
+
+/// Where a worker is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// The name that its certificate must have.
+    pub(crate) host: Arc<str>,
+}
+
+impl From<&Peer> for PeerMessage {
+    fn from(Peer { address, host }: &Peer) -> Self {
+        Self { address: address.to_string(), host: host.to_string() }
+    }
+}
+
+/// The columns of the rows that follow (`tidegate_cluster::stages::columns_to_bytes`).
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ColumnsMessage {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) columns: Vec<u8>,
 }
 
 /// A segment that a task reads.
@@ -111,6 +194,28 @@ impl TaskMessage {
             partitions: u32::try_from(task.partitions).unwrap_or(u32::MAX),
             segments: task.plan.segments.iter().map(|(_, name)| SegmentMessage::of(name)).collect(),
             statement: statement.as_bytes().to_vec(),
+            stage: None,
+        }
+    }
+
+    /// The message of a task of a stage.
+    pub(crate) fn of_stage(
+        stage: StageMessage,
+        (plan, partitions): (&EncodedPlan, usize),
+        bounds: &TaskBounds,
+        build: &str,
+    ) -> Self {
+        let TaskBounds { statement, memory, batch_rows, time } = *bounds;
+        Self {
+            protocol: PROTOCOL,
+            build: build.to_owned(),
+            memory: number(memory),
+            batch_rows: number(batch_rows),
+            time: time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
+            segments: plan.segments.iter().map(|(_, name)| SegmentMessage::of(name)).collect(),
+            statement: statement.as_bytes().to_vec(),
+            stage: Some(stage),
         }
     }
 
@@ -228,6 +333,7 @@ mod tests {
             partitions: 2,
             segments: vec![SegmentMessage::of(&name)],
             statement: vec![3; 16],
+            stage: None,
         }
     }
 

@@ -22,6 +22,8 @@ const PIECE: usize = 64 << 10;
 pub(crate) enum Part {
     /// A batch, which counts in the memory of the task.
     Rows { head: Vec<u8>, body: Buffer, held: MemoryReservation },
+    /// A frame without rows.
+    Small(Bytes),
     /// The last frame.
     Last(Bytes),
 }
@@ -103,6 +105,7 @@ impl Queue {
                 self.is_in_frame = true;
                 Poll::Ready(Some(head.into()))
             }
+            Some(Part::Small(frame)) => Poll::Ready(Some(frame)),
             Some(Part::Last(frame)) => {
                 self.is_done = true;
                 Poll::Ready(Some(frame))

@@ -43,7 +43,7 @@ impl Drop for Shared {
     }
 }
 
-fn outcome(failure: &WorkerFailure) -> Outcome {
+pub(crate) fn outcome(failure: &WorkerFailure) -> Outcome {
     match failure {
         WorkerFailure::Gone(_) => Outcome::Gone,
         WorkerFailure::Busy(_) => Outcome::Busy,
@@ -54,7 +54,7 @@ fn outcome(failure: &WorkerFailure) -> Outcome {
 }
 
 /// What keeps a frame from being read.
-fn of_frame(error: FrameError) -> WorkerFailure {
+pub(crate) fn of_frame(error: FrameError) -> WorkerFailure {
     match error {
         FrameError::Broken(why) => WorkerFailure::Gone(why),
         FrameError::Nonsense(why) => WorkerFailure::Nonsense(why.to_owned()),
@@ -62,7 +62,7 @@ fn of_frame(error: FrameError) -> WorkerFailure {
     }
 }
 
-fn unexpected() -> WorkerFailure {
+pub(crate) fn unexpected() -> WorkerFailure {
     WorkerFailure::Nonsense("a frame comes where it may not".to_owned())
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn start(
 }
 
 /// The id of a task from the answer to its start.
-async fn started_id(frames: &mut FrameReader<Answer>, partitions: usize) -> Result<Uuid, WorkerFailure> {
+pub(crate) async fn started_id(frames: &mut FrameReader<Answer>, partitions: usize) -> Result<Uuid, WorkerFailure> {
     match frames.next_without_rows().await.map_err(of_frame)? {
         Some(Frame::Started(StartedMessage { id, partitions: made })) => match Uuid::from_slice(&id) {
             Ok(id) if u32::try_from(partitions) == Ok(made) => Ok(id),
@@ -246,12 +246,12 @@ impl Reading {
                 Ok(None)
             }
             Some(Frame::Failed(failure)) => Err(failure),
-            Some(Frame::Started(_) | Frame::Cost(_)) => Err(unexpected()),
+            Some(Frame::Started(_) | Frame::Cost(_) | Frame::Columns(_)) => Err(unexpected()),
             None => Err(WorkerFailure::Gone("the rows end, and it did not say so".to_owned())),
         }
     }
 }
 
-fn no_room(error: &datafusion::error::DataFusionError) -> WorkerFailure {
+pub(crate) fn no_room(error: &datafusion::error::DataFusionError) -> WorkerFailure {
     WorkerFailure::Statement(out_of_memory(&error.to_string()))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use datafusion_distributed::TaskKey;
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -17,7 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::frames;
-use crate::messages::{MAX_TASK, STATUS, TASKS};
+use crate::messages::{MAX_TASK, STAGES, STATUS, TASKS};
+use crate::running_task::RunningTask;
 use crate::task_bodies::{PartitionBody, TaskBody};
 use crate::worker::Worker;
 use crate::worker_metrics;
@@ -86,13 +88,14 @@ pub(crate) async fn route(worker: Arc<Worker>, request: Request<Incoming>) -> An
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the status cannot be written\n"),
         },
         // The end of a connection of HTTP/1 is not seen while an answer waits for rows.
-        (_, path) if path.starts_with(TASKS) && request.version() != Version::HTTP_2 => {
+        (_, path) if (path.starts_with(TASKS) || path.starts_with(STAGES)) && request.version() != Version::HTTP_2 => {
             text(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "tasks need HTTP/2\n")
         }
         (&Method::POST, TASKS) => start(worker, request).await,
-        (&Method::GET, path) => match partition(path) {
-            Some((id, partition)) => rows(&worker, id, partition),
-            None => probe(&worker, request.method(), path),
+        (&Method::GET, path) => match (partition(path), stage_partition(path)) {
+            (Some((id, partition)), _) => rows(&worker, worker.task(id), partition),
+            (_, Some((key, partition))) => rows(&worker, worker.stage_task(key).await, partition),
+            _ => probe(&worker, request.method(), path),
         },
         _ => text(StatusCode::NOT_FOUND, "there is no such route\n"),
     }
@@ -102,6 +105,20 @@ pub(crate) async fn route(worker: Arc<Worker>, request: Request<Incoming>) -> An
 fn partition(path: &str) -> Option<(Uuid, usize)> {
     let (id, partition) = path.strip_prefix(TASKS)?.strip_prefix('/')?.split_once("/partitions/")?;
     Some((Uuid::parse_str(id).ok()?, partition.parse().ok()?))
+}
+
+/// The task of a stage and the partition that a path names.
+fn stage_partition(path: &str) -> Option<(TaskKey, usize)> {
+    let (task, partition) = path.strip_prefix(STAGES)?.strip_prefix('/')?.split_once("/partitions/")?;
+    let mut parts = task.split('/');
+    let (statement, stage, task) = (parts.next()?, parts.next()?, parts.next()?);
+    let key = TaskKey {
+        query_id: Uuid::parse_str(statement).ok()?,
+        stage_id: stage.parse().ok()?,
+        task_number: task.parse().ok()?,
+    };
+    parts.next().is_none().then_some(())?;
+    Some((key, partition.parse().ok()?))
 }
 
 /// `POST /v1/tasks`.
@@ -136,15 +153,17 @@ async fn start(worker: Arc<Worker>, request: Request<Incoming>) -> Answer {
     }
 }
 
-/// `GET /v1/tasks/ID/partitions/N`.
-fn rows(worker: &Worker, id: Uuid, partition: usize) -> Answer {
-    let refused = |why: &str| single(frames::failed(&WorkerFailure::Nonsense(why.to_owned())));
-    let Some(task) = worker.task(id) else { return refused("the worker runs no such task") };
-    let Some(rows) = task.take(partition) else { return refused("the task has no such partition, or not any more") };
-    let (to, from) = mpsc::channel(IN_FLIGHT);
-    let queue = task.open(from);
-    match worker.compute(task.send(rows, to)) {
-        Ok(sender) => answer(StatusCode::OK, FRAMES, PartitionBody::new(queue, AbortOnDropHandle::new(sender))),
+/// `GET /v1/tasks/ID/partitions/N`, and the same of a task of a stage.
+fn rows(worker: &Worker, task: Result<Arc<RunningTask>, WorkerFailure>, partition: usize) -> Answer {
+    let sent = task.and_then(|task| {
+        let (to, from) = mpsc::channel(IN_FLIGHT);
+        let queue = task.open(from);
+        Ok((queue, worker.compute(task.send(partition, to))?))
+    });
+    match sent {
+        Ok((queue, sender)) => {
+            answer(StatusCode::OK, FRAMES, PartitionBody::new(queue, AbortOnDropHandle::new(sender)))
+        }
         Err(failure) => single(frames::failed(&failure)),
     }
 }
@@ -153,6 +172,7 @@ fn rows(worker: &Worker, id: Uuid, partition: usize) -> Answer {
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
+    use crate::messages::path_of;
 
     #[test]
     fn paths_of_partitions() {
@@ -168,6 +188,15 @@ mod tests {
             &format!("/v2/tasks/{id}/partitions/1"),
         ] {
             assert!(partition(path).is_none(), "{path}");
+        }
+        let key = TaskKey { query_id: id, stage_id: 3, task_number: 14 };
+        assert_eq!(stage_partition(&path_of(key, 12)).unwrap(), (key, 12));
+        for path in [
+            "/v1/stages/x/1/2/partitions/1",
+            &format!("/v1/stages/{id}/1/partitions/2"),
+            &format!("/v1/stages/{id}/1/2/3/partitions/2"),
+        ] {
+            assert!(stage_partition(path).is_none(), "{path}");
         }
     }
 }

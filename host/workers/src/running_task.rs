@@ -1,13 +1,16 @@
 //! A task that runs on a worker, from its start until nobody reads it any more.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use datafusion_distributed::TaskKey;
 use futures::StreamExt;
+use tidegate_cluster::stages::{StageTask, columns_to_bytes};
 use tidegate_cluster::{BatchBytes, WorkerFailure};
 use tidegate_functions::context::Stop;
 use tidegate_model::number;
-use tidegate_sql::{OperatorCost, OperatorRows, OperatorRun};
+use tidegate_sql::{OperatorRows, OperatorRun, StatementCost};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use uuid::Uuid;
 
@@ -23,17 +26,26 @@ pub(crate) struct SentCounts {
     pub(crate) bytes: AtomicU64,
 }
 
-/// A task, its operators and what it may hold.
+/// What a task runs.
 #[derive(Debug)]
+pub(crate) enum Work {
+    /// Operators, whose partitions were started.
+    Part(Vec<Option<OperatorRows>>, Stop),
+    /// A task of a stage, and which of its partitions were asked for.
+    Stage(Arc<StageTask>, Vec<bool>),
+}
+
+/// A task, its operators and what it may hold.
 pub(crate) struct RunningTask {
     pub(crate) id: Uuid,
     pub(crate) partitions: usize,
-    stop: Stop,
-    /// What was not asked for yet.
-    rows: Mutex<Vec<Option<OperatorRows>>>,
+    /// Which task of a stage it is, if it is one.
+    pub(crate) key: Option<TaskKey>,
+    /// What was not asked for yet; `None` when it has ended.
+    work: Mutex<Option<Work>>,
     /// What was sent of partitions and not taken.
     queues: Mutex<Vec<WeakQueue>>,
-    cost: OperatorCost,
+    cost: Box<dyn Fn() -> StatementCost + Send + Sync>,
     /// Whether its segments are objects.
     reads_objects: bool,
     sent: Arc<SentCounts>,
@@ -42,8 +54,14 @@ pub(crate) struct RunningTask {
     _place: OwnedSemaphorePermit,
 }
 
+impl fmt::Debug for RunningTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningTask").field("id", &self.id).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
 impl RunningTask {
-    pub(crate) fn new(
+    pub(crate) fn of_part(
         (run, stop): (OperatorRun, Stop),
         reads_objects: bool,
         sent: Arc<SentCounts>,
@@ -53,10 +71,10 @@ impl RunningTask {
         Arc::new(Self {
             id: Uuid::new_v4(),
             partitions: partitions.len(),
-            stop,
-            rows: Mutex::new(partitions.into_iter().map(Some).collect()),
+            key: None,
+            work: Mutex::new(Some(Work::Part(partitions.into_iter().map(Some).collect(), stop))),
             queues: Mutex::default(),
-            cost,
+            cost: Box::new(move || cost.so_far()),
             reads_objects,
             sent,
             state: Arc::new(TaskState { memory, ended: watch::Sender::new(None) }),
@@ -64,20 +82,50 @@ impl RunningTask {
         })
     }
 
+    pub(crate) fn of_stage(
+        (task, key): (StageTask, TaskKey),
+        reads_objects: bool,
+        sent: Arc<SentCounts>,
+        place: OwnedSemaphorePermit,
+    ) -> Arc<Self> {
+        let (partitions, memory, cost) = (task.partitions(), task.memory(), task.cost());
+        Arc::new(Self {
+            id: Uuid::new_v4(),
+            partitions,
+            key: Some(key),
+            work: Mutex::new(Some(Work::Stage(Arc::new(task), vec![false; partitions]))),
+            queues: Mutex::default(),
+            cost: Box::new(move || cost.so_far()),
+            reads_objects,
+            sent,
+            state: Arc::new(TaskState { memory, ended: watch::Sender::new(None) }),
+            _place: place,
+        })
+    }
+
+    fn work(&self) -> MutexGuard<'_, Option<Work>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What it has cost so far.
     pub(crate) fn cost(&self) -> CostMessage {
-        CostMessage::of(&self.cost.so_far())
+        CostMessage::of(&(self.cost)())
     }
 
     /// Ends it: what computes is asked to stop, what waits is dropped with all that it holds. Only the first reason counts.
     pub(crate) fn end(&self, why: Ended) {
-        self.stop.ask();
+        let work = self.work().take();
+        match &work {
+            Some(Work::Part(_, stop)) => stop.ask(),
+            Some(Work::Stage(task, _)) => task.end(),
+            None => {}
+        }
         self.state.ended.send_if_modified(|ended| {
             let is_first = ended.is_none();
             ended.get_or_insert(why);
             is_first
         });
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        drop(work);
         // A connection whose other end takes nothing does not ask for what is in the queues.
         let queues = std::mem::take(&mut *self.queues.lock().unwrap_or_else(PoisonError::into_inner));
         queues.iter().for_each(WeakQueue::clear);
@@ -91,13 +139,25 @@ impl RunningTask {
         why.unwrap_or(Ended::Left)
     }
 
-    /// Takes the rows of a partition; `None` if it has no such partition, or they were taken.
-    pub(crate) fn take(&self, partition: usize) -> Option<OperatorRows> {
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.get_mut(partition).and_then(Option::take)
+    /// Takes the rows of a partition.
+    async fn take(&self, partition: usize) -> Result<OperatorRows, WorkerFailure> {
+        let task = match &mut *self.work() {
+            Some(Work::Part(rows, _)) => {
+                return rows.get_mut(partition).and_then(Option::take).ok_or_else(not_there);
+            }
+            Some(Work::Stage(task, asked)) => match asked.get_mut(partition) {
+                Some(asked) if !*asked => {
+                    *asked = true;
+                    Arc::clone(task)
+                }
+                _ => return Err(not_there()),
+            },
+            None => return Err(not_there()),
+        };
+        task.rows(partition).await
     }
 
-    /// Opens a partition whose rows were taken: what is sent of it comes out of the queue, until the task ends.
+    /// Opens a partition: what is sent of it comes out of the queue, until the task ends.
     pub(crate) fn open(&self, from: mpsc::Receiver<Part>) -> Queue {
         let queue = Queue::new(Arc::clone(&self.state), from);
         self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue.weak());
@@ -108,12 +168,12 @@ impl RunningTask {
     }
 
     /// Sends the rows of a partition until they end, fail, or nobody reads them.
-    pub(crate) async fn send(self: Arc<Self>, rows: OperatorRows, to: mpsc::Sender<Part>) {
+    pub(crate) async fn send(self: Arc<Self>, partition: usize, to: mpsc::Sender<Part>) {
         let last = tokio::select! {
             biased;
             // Whoever reads the queue finds that it is closed.
             _ = self.ended() => return,
-            sent = self.send_rows(rows, &to) => match sent {
+            sent = self.send_rows(partition, &to) => match sent {
                 Ok(true) => frames::end(&self.cost()),
                 Ok(false) => return,
                 Err(failure) => frames::failed(&failure),
@@ -128,7 +188,16 @@ impl RunningTask {
     }
 
     /// Sends rows; whether all of them were taken. What the operators hold is gone when it returns.
-    async fn send_rows(&self, mut rows: OperatorRows, to: &mpsc::Sender<Part>) -> Result<bool, WorkerFailure> {
+    async fn send_rows(&self, partition: usize, to: &mpsc::Sender<Part>) -> Result<bool, WorkerFailure> {
+        let mut rows = self.take(partition).await?;
+        if self.key.is_some() {
+            // Whoever reads it has no plan of it.
+            let columns =
+                columns_to_bytes(&rows.schema()).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
+            if to.send(Part::Small(frames::columns(columns))).await.is_err() {
+                return Ok(false);
+            }
+        }
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(|failure| of_run(failure, self.reads_objects))?;
             for piece in BatchBytes::pieces(&batch) {
@@ -143,4 +212,8 @@ impl RunningTask {
         }
         Ok(true)
     }
+}
+
+fn not_there() -> WorkerFailure {
+    WorkerFailure::Nonsense("the task has no such partition, or not any more".to_owned())
 }

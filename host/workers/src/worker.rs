@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion_distributed::TaskKey;
+use tidegate_cluster::stages::{SentTask, StageTask, TaskSlots};
 use tidegate_cluster::{TaskRunner, WorkerFailure};
 use tidegate_functions::wording::out_of_memory;
 use tidegate_model::{Code, Failure};
@@ -21,8 +23,11 @@ use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::messages::{PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
+use crate::peer_links::PeerLinks;
 use crate::running_task::{RunningTask, SentCounts};
+use crate::stage_channels::StageChannels;
 use crate::task_state::{Ended, of_run};
+use crate::transport::Connect;
 
 /// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
 const STACK: usize = 64 << 20;
@@ -41,6 +46,8 @@ pub struct WorkerOptions {
     pub threads: usize,
     /// The name of this build, which differs where the sources of two do: only servers of the same one are served.
     pub build: Arc<str>,
+    /// How it connects to other workers, whose rows its tasks read.
+    pub connect: Connect,
 }
 
 /// What a worker has done since its start.
@@ -60,7 +67,11 @@ pub(crate) struct WorkerCounts {
 /// A worker.
 #[derive(Debug)]
 pub struct Worker {
+    engine: Engine,
     runner: TaskRunner,
+    /// Tasks of stages, of those in `tasks`.
+    stages: TaskSlots<RunningTask>,
+    peers: Arc<PeerLinks>,
     /// What bodies of tasks hold while they are read.
     bodies: Arc<dyn MemoryPool>,
     memory_limit: usize,
@@ -94,7 +105,10 @@ impl Worker {
             .map_err(|error| Failure::new(Code::Internal, format!("the threads cannot be started: {error}")))?;
         Ok(Arc::new(Self {
             bodies: engine.memory(),
-            runner: TaskRunner::new(engine),
+            runner: TaskRunner::new(engine.clone()),
+            engine,
+            stages: TaskSlots::default(),
+            peers: Arc::new(PeerLinks::new(options.connect.clone())),
             memory_limit: options.engine.total_memory,
             segments,
             compute: Some(compute),
@@ -159,7 +173,7 @@ impl Worker {
     /// Ends all tasks.
     pub(crate) fn close(&self) {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        tasks.values().for_each(|task| task.end(Ended::Closing));
+        tasks.values().for_each(|task| self.end_task(task, Ended::Closing));
     }
 
     /// A reservation for the body of a task.
@@ -208,25 +222,51 @@ impl Worker {
         let worker = Arc::clone(self);
         let started = self.compute(async move {
             let reads_objects = worker.segments.reads_objects();
-            let memory: Arc<dyn MemoryPool> = worker.runner.memory_of(&bounds);
+            let memory = worker.runner.memory_of(&bounds);
+            let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
             let held =
-                worker.segments.hold_within(names, &memory).await.map_err(|error| not_held(error, reads_objects))?;
-            let run = worker.runner.run(&plan, &held, &bounds).map_err(|failure| match failure {
+                worker.segments.hold_within(names, &pool).await.map_err(|error| not_held(error, reads_objects))?;
+            let of_run = |failure| match failure {
                 WorkerFailure::Statement(failure) => of_run(failure, reads_objects),
                 other => other,
-            });
+            };
+            let sent = Arc::clone(&worker.sent);
+            let task = match &message.stage {
+                None => {
+                    let run = worker.runner.run(&plan, &held, &bounds).map_err(of_run)?;
+                    RunningTask::of_part(run, reads_objects, sent, place)
+                }
+                Some(stage) => {
+                    let peers = stage.peers().map_err(nonsense)?;
+                    let task = SentTask {
+                        key: stage.key(bounds.statement),
+                        of: stage.tasks as usize,
+                        plan: &plan,
+                        rows: &stage.rows,
+                        held: &held,
+                        bounds,
+                        workers: peers.len(),
+                        channels: StageChannels::of_worker(peers, &worker.peers),
+                    };
+                    let key = task.key;
+                    let task = StageTask::start(&worker.engine, memory, task).await.map_err(of_run)?;
+                    RunningTask::of_stage((task, key), reads_objects, sent, place)
+                }
+            };
             drop((body, plan, room));
-            let (run, stop) = run?;
-            if u32::try_from(run.partitions.len()) != Ok(message.partitions) {
+            if u32::try_from(task.partitions) != Ok(message.partitions) {
                 return Err(WorkerFailure::Nonsense("the plan has another number of partitions".to_owned()));
             }
-            Ok(RunningTask::new((run, stop), reads_objects, Arc::clone(&worker.sent), place))
+            Ok(task)
         })?;
         let mut started = AbortOnDropHandle::new(started);
         let task = (&mut started).await.unwrap_or_else(|error| {
             tracing::error!(%error, "the start of a task broke off");
             Err(WorkerFailure::Nonsense("the start of the task broke off".to_owned()))
         })?;
+        if let Some(key) = task.key {
+            self.stages.put(key, Ok(Arc::clone(&task)))?;
+        }
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id, Arc::clone(&task));
         Ok((task, bounds.time))
     }
@@ -243,13 +283,23 @@ impl Worker {
     }
 
     /// The task with this id, if it runs.
-    pub(crate) fn task(&self, id: Uuid) -> Option<Arc<RunningTask>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).get(&id).map(Arc::clone)
+    pub(crate) fn task(&self, id: Uuid) -> Result<Arc<RunningTask>, WorkerFailure> {
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = tasks.get(&id).map(Arc::clone);
+        task.ok_or_else(|| WorkerFailure::Nonsense("the worker runs no such task".to_owned()))
+    }
+
+    /// The task of a stage, as soon as it runs: workers read each other's before all of them were sent.
+    pub(crate) async fn stage_task(&self, key: TaskKey) -> Result<Arc<RunningTask>, WorkerFailure> {
+        self.stages.get(key).await
     }
 
     /// Forgets a task and ends it.
     pub(crate) fn end_task(&self, task: &RunningTask, why: Ended) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.id);
+        if let Some(key) = task.key {
+            self.stages.remove(key);
+        }
         task.end(why);
     }
 }

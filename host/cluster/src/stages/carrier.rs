@@ -14,7 +14,7 @@ use tidegate_store::ScanDescription;
 
 use super::options::StageOptions;
 use super::workers::StageWorkers;
-use super::{check, head, planner};
+use super::{check, head, leaf_rows, planner};
 use crate::decoder::decode;
 use crate::encoder::encode;
 use crate::held_segments::held_segments;
@@ -55,43 +55,20 @@ impl StageCarrier {
     fn staged(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
+        names: &[Arc<str>],
         context: &Arc<TaskContext>,
     ) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
         if !reads_segments(plan, context) {
             return Err(StageReport::NoSegments);
         }
         let none = StageOptions { least_exchanged_rows: u64::MAX };
-        self.tried(plan, self.options, context).or_else(|report| match report {
+        tried(plan, names, self.options, context).or_else(|report| match report {
             StageReport::Refused(why) => {
                 tracing::debug!(why, "a statement is planned again, without exchanges");
-                self.tried(plan, none, context).map_err(|_| StageReport::Refused(why))
+                tried(plan, names, none, context).map_err(|_| StageReport::Refused(why))
             }
             report => Err(report),
         })
-    }
-
-    fn tried(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        options: StageOptions,
-        context: &Arc<TaskContext>,
-    ) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
-        let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
-        let staged = planner::staged(plan, &self.workers.names(), options, context);
-        let staged = staged.map_err(|error| refused(&error))?;
-        let Some(staged) = staged else { return Err(StageReport::OneStage) };
-        let stages = check::stages(&staged).map_err(StageReport::Refused)?;
-        let options = context.session_config().options();
-        let checked = |plan| SanityCheckPlan::new().optimize(plan, options).map_err(|error| refused(&error));
-        checked(Arc::clone(&staged))?;
-        for stage in &stages {
-            // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
-            let mut leaves = LocalLeaves::default();
-            let encoded = encode(stage, options, Some(&mut leaves)).map_err(|error| refused(&error))?;
-            let decoded = decode(&encoded.bytes, &held_segments(stage), context, &leaves);
-            checked(decoded.map_err(|error| refused(&error))?)?;
-        }
-        Ok((staged, stages.len() + 1))
     }
 }
 
@@ -105,11 +82,11 @@ impl Carrier for StageCarrier {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
         let context =
             TaskContext::default().with_session_config(task.session_config().clone()).with_runtime(task.runtime_env());
-        match self.staged(&plan, &Arc::new(context)) {
+        let list = self.workers.list();
+        match self.staged(&plan, &list.names, &Arc::new(context)) {
             Ok((staged, stages)) => {
                 (self.told)(&StageReport::Stages(stages));
-                let (count, channels) = (self.workers.names().len(), Arc::clone(&self.workers).channels());
-                let finish = move |head| head::with_inputs(head, count, channels);
+                let finish = move |head| head::with_inputs(head, list);
                 Ok(Carried { plan: head::without_inputs(&staged)?, finish: Some(Box::new(finish)), report: None })
             }
             Err(report) => {
@@ -118,6 +95,32 @@ impl Carrier for StageCarrier {
             }
         }
     }
+}
+
+/// The plan with boundaries and the number of its stages, with these options.
+fn tried(
+    plan: &Arc<dyn ExecutionPlan>,
+    names: &[Arc<str>],
+    options: StageOptions,
+    context: &Arc<TaskContext>,
+) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
+    let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
+    let staged = planner::staged(plan, names, options, context);
+    let staged = staged.map_err(|error| refused(&error))?;
+    let Some(staged) = staged else { return Err(StageReport::OneStage) };
+    let stages = check::stages(&staged).map_err(StageReport::Refused)?;
+    let options = context.session_config().options();
+    let checked = |plan| SanityCheckPlan::new().optimize(plan, options).map_err(|error| refused(&error));
+    checked(Arc::clone(&staged))?;
+    for stage in &stages {
+        // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
+        let mut leaves = LocalLeaves::default();
+        let encoded = encode(stage, options, Some(&mut leaves)).map_err(|error| refused(&error))?;
+        let leaves = leaf_rows::without_rows(&leaves).map_err(|error| refused(&error))?;
+        let decoded = decode(&encoded.bytes, &held_segments(stage), context, &leaves);
+        checked(decoded.map_err(|error| refused(&error))?)?;
+    }
+    Ok((staged, stages.len() + 1))
 }
 
 /// Whether a scan of the plan, or of a part that several operators read, reads segments.

@@ -12,9 +12,10 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use datafusion_distributed::{ChannelResolver, DistributedExec, DistributedExt, NetworkBoundaryExt};
+use datafusion_distributed::{DistributedExec, DistributedExt, NetworkBoundaryExt};
 
 use super::planner;
+use super::workers::StageList;
 
 /// The head stage of a plan with boundaries, each of which is a leaf.
 pub(super) fn without_inputs(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -29,17 +30,13 @@ pub(super) fn without_inputs(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Ex
 }
 
 /// The head stage with its boundaries again, as it runs.
-pub(super) fn with_inputs(
-    head: Arc<dyn ExecutionPlan>,
-    workers: usize,
-    channels: Arc<dyn ChannelResolver + Send + Sync>,
-) -> Result<Arc<dyn ExecutionPlan>> {
+pub(super) fn with_inputs(head: Arc<dyn ExecutionPlan>, workers: StageList) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = head.transform_down(|node| match node.downcast_ref::<StageInput>() {
         Some(StageInput(boundary)) => Ok(Transformed::new(Arc::clone(boundary), true, TreeNodeRecursion::Jump)),
         None => Ok(Transformed::no(node)),
     });
     let stages: Arc<dyn ExecutionPlan> = Arc::new(DistributedExec::new(plan?.data));
-    Ok(Arc::new(StageRun { stages, workers, channels }))
+    Ok(Arc::new(StageRun { stages, workers }))
 }
 
 /// The rows of a stage below, in the place of its boundary.
@@ -82,21 +79,15 @@ impl ExecutionPlan for StageInput {
 }
 
 /// The run of all stages.
+#[derive(Debug)]
 struct StageRun {
     stages: Arc<dyn ExecutionPlan>,
-    workers: usize,
-    channels: Arc<dyn ChannelResolver + Send + Sync>,
-}
-
-impl fmt::Debug for StageRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StageRun").field("stages", &self.stages).finish_non_exhaustive()
-    }
+    workers: StageList,
 }
 
 impl DisplayAs for StageRun {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StageRun: workers={}", self.workers)
+        write!(f, "StageRun: workers={}", self.workers.names.len())
     }
 }
 
@@ -122,12 +113,12 @@ impl ExecutionPlan for StageRun {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(stages) = children.into_iter().next() else { return Ok(self) };
-        Ok(Arc::new(Self { stages, workers: self.workers, channels: Arc::clone(&self.channels) }))
+        Ok(Arc::new(Self { stages, workers: self.workers.clone() }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let config = planner::settings(context.session_config().clone(), self.workers)?
-            .with_distributed_channel_resolver(Arc::clone(&self.channels));
+        let config = planner::settings(context.session_config().clone(), self.workers.names.len())?
+            .with_distributed_channel_resolver(Arc::clone(&self.workers.channels));
         let context = TaskContext::new(
             context.task_id(),
             context.session_id(),

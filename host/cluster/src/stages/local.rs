@@ -13,26 +13,29 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_distributed::{
     ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
-    MaybeEncoded, SetPlanRequest, WorkerChannel, WorkerToCoordinatorMsg,
+    MaybeEncoded, SetPlanRequest, TaskKey, WorkerChannel, WorkerToCoordinatorMsg,
 };
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::HeaderMap;
-use tidegate_functions::context::{ExecutionContext, time_left};
+use tidegate_functions::context::failed;
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::process::{SentTask, StageProcess, of_worker};
-use super::workers::StageWorkers;
+use super::leaf_rows::rows_of_leaves;
+use super::slots::TaskSlots;
+use super::task::{SentTask, StageTask};
+use super::workers::{StageList, StageWorkers};
 use crate::batch_bytes::BatchBytes;
 use crate::encoder::encode;
 use crate::error::PlanError;
 use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
 use crate::task::TaskBounds;
+use crate::task_runner::TaskRunner;
 use crate::worker_failure::WorkerFailure;
 use crate::worker_url::place_of;
 
@@ -48,9 +51,17 @@ pub struct LocalStageWorkers {
 #[derive(Debug)]
 struct LocalWorker {
     name: Arc<str>,
-    process: Arc<StageProcess>,
+    process: Arc<Process>,
     /// `None` when it goes.
     threads: Option<Runtime>,
+}
+
+/// What a worker has.
+#[derive(Debug)]
+struct Process {
+    engine: Engine,
+    runner: TaskRunner,
+    tasks: TaskSlots<StageTask>,
 }
 
 impl Drop for LocalWorker {
@@ -84,7 +95,9 @@ impl LocalStageWorkers {
             let name = format!("worker-{number}");
             let threads = Builder::new_multi_thread().worker_threads(1).thread_name(&name).enable_all().build();
             let threads = threads.map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
-            let process = Arc::new(StageProcess::new(Engine::new(options)?));
+            let engine = Engine::new(options)?;
+            let process = Process { runner: TaskRunner::new(engine.clone()), engine, tasks: TaskSlots::default() };
+            let process = Arc::new(process);
             Ok(LocalWorker { name: name.into(), process, threads: Some(threads) })
         };
         Ok(Self { workers: (0..count).map(worker).collect::<std::result::Result<_, Failure>>()? })
@@ -92,22 +105,19 @@ impl LocalStageWorkers {
 
     /// Bytes that their tasks hold.
     pub fn memory_held(&self) -> usize {
-        self.workers.iter().map(|worker| worker.process.memory_held()).sum()
+        self.workers.iter().map(|worker| worker.process.engine.memory_held()).sum()
     }
 
     /// How many tasks they have.
     pub fn tasks(&self) -> usize {
-        self.workers.iter().map(|worker| worker.process.tasks()).sum()
+        self.workers.iter().map(|worker| worker.process.tasks.len()).sum()
     }
 }
 
-impl StageWorkers for LocalStageWorkers {
-    fn names(&self) -> Vec<Arc<str>> {
-        self.workers.iter().map(|worker| Arc::clone(&worker.name)).collect()
-    }
-
-    fn channels(self: Arc<Self>) -> Arc<dyn ChannelResolver + Send + Sync> {
-        Arc::new(Channels(self))
+impl StageWorkers for Arc<LocalStageWorkers> {
+    fn list(&self) -> StageList {
+        let names = self.workers.iter().map(|worker| Arc::clone(&worker.name)).collect();
+        StageList { names, channels: Arc::new(Channels(Arc::clone(self))) }
     }
 }
 
@@ -151,24 +161,26 @@ impl WorkerChannel for Channel {
         let mut leaves = LocalLeaves::default();
         let encoded = encode(&plan, context.session_config().options(), Some(&mut leaves));
         let encoded = encoded.map_err(PlanError::into_engine)?;
-        let execution = context.session_config().get_extension::<ExecutionContext>();
-        let home = execution.as_deref().and_then(ExecutionContext::memory);
-        let Some(home) = home else { return internal_err!("a task is sent outside of a statement") };
-        let bounds = TaskBounds {
-            statement: task_key.query_id,
-            memory: home.limit(),
-            batch_rows: context.session_config().batch_size(),
-            time: time_left(),
-        };
+        let rows = rows_of_leaves(&leaves, context).await?;
+        let bounds = TaskBounds::of_statement(task_key.query_id, context)?;
         let held = held_segments(&plan);
         let (workers, channels) = (self.channels.0.workers.len(), Arc::new(self.channels.clone()));
         let process = Arc::clone(&self.worker()?.process);
         let set = async move {
-            let (plan, held, leaves) = (&encoded.bytes, &held, &leaves);
-            let sent = SentTask { key: task_key, of: task_count, plan, held, leaves, bounds, workers, channels };
-            process.set(sent, ends).await
+            let (plan, rows, held) = (&encoded.bytes, &rows, &held);
+            let sent = SentTask { key: task_key, of: task_count, plan, rows, held, bounds, workers, channels };
+            let memory = process.runner.memory_of(&bounds);
+            let started = StageTask::start(&process.engine, memory, sent).await.map(Arc::new);
+            process.tasks.put(task_key, started.clone())?;
+            started.map(|_| SentTo { process, key: task_key })
         };
-        self.worker()?.run(set).await?.map_err(of_worker)
+        let sent = self.worker()?.run(set).await?.map_err(of_worker)?;
+        // The task ends with the messages to it.
+        let ended = async move {
+            ends.for_each(|_| async {}).await;
+            drop(sent);
+        };
+        Ok(futures::stream::once(ended).filter_map(|()| async { None }).boxed())
     }
 
     async fn execute_task(
@@ -179,27 +191,35 @@ impl WorkerChannel for Channel {
         _: &Arc<TaskContext>,
     ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
         let worker = self.worker()?;
-        let process = Arc::clone(&worker.process);
-        let rows = worker.run(async move { process.read(request).await }).await?.map_err(of_worker)?;
-        let sent = |mut rows: BoxStream<'static, std::result::Result<RecordBatch, WorkerFailure>>| {
+        let read = |partition| {
             let (to, from) = mpsc::channel(IN_FLIGHT);
+            let process = Arc::clone(&worker.process);
             let sender = worker.spawn(async move {
-                while let Some(batch) = rows.next().await {
-                    for sent in sent(batch) {
-                        if to.send(sent).await.is_err() {
-                            return;
-                        }
-                    }
-                }
-                let _ = to.send(Sent::End).await;
+                let last = match send(&process, request.task_key, partition, &to).await {
+                    Ok(()) => Sent::End,
+                    Err(failure) => Sent::Failed(failure),
+                };
+                let _ = to.send(last).await;
             });
             futures::stream::unfold((from, sender), received).boxed()
         };
-        Ok(rows.into_iter().map(sent).collect())
+        Ok((request.target_partition_start..request.target_partition_end).map(read).collect())
     }
 
     async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
         Ok(GetWorkerInfoResponse { version: String::new() })
+    }
+}
+
+/// A task that ends when this is dropped.
+struct SentTo {
+    process: Arc<Process>,
+    key: TaskKey,
+}
+
+impl Drop for SentTo {
+    fn drop(&mut self) {
+        self.process.tasks.remove(self.key);
     }
 }
 
@@ -211,16 +231,26 @@ enum Sent {
     End,
 }
 
-/// A batch as it is sent.
-fn sent(batch: std::result::Result<RecordBatch, WorkerFailure>) -> Vec<Sent> {
-    let of = |piece: RecordBatch| match BatchBytes::of(&piece) {
-        Ok(bytes) => Sent::Rows(bytes, piece.schema()),
-        Err(error) => Sent::Failed(WorkerFailure::Nonsense(error.to_string())),
-    };
-    match batch {
-        Ok(batch) => BatchBytes::pieces(&batch).map(of).collect(),
-        Err(failure) => vec![Sent::Failed(failure)],
+/// Sends the rows of a partition, as long as they are taken.
+async fn send(
+    process: &Process,
+    key: TaskKey,
+    partition: usize,
+    to: &mpsc::Sender<Sent>,
+) -> std::result::Result<(), WorkerFailure> {
+    let task = process.tasks.get(key).await?;
+    let mut rows = task.rows(partition).await?;
+    // What waits for its reader does not keep the task.
+    drop(task);
+    while let Some(batch) = rows.next().await {
+        for piece in BatchBytes::pieces(&batch.map_err(WorkerFailure::of_run)?) {
+            let bytes = BatchBytes::of(&piece).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
+            if to.send(Sent::Rows(bytes, piece.schema())).await.is_err() {
+                return Ok(());
+            }
+        }
     }
+    Ok(())
 }
 
 type Received = (mpsc::Receiver<Sent>, Option<SpawnedTask<()>>);
@@ -238,4 +268,9 @@ async fn received((mut from, sender): Received) -> Option<(Result<RecordBatch>, 
     };
     let sender = sender.filter(|_| batch.is_ok());
     Some((batch.map_err(of_worker), (from, sender)))
+}
+
+/// The failure of a worker as one of the statement.
+fn of_worker(failure: WorkerFailure) -> DataFusionError {
+    failed(failure.into_failure())
 }

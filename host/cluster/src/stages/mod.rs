@@ -7,21 +7,27 @@
 //! - `check`: whether each stage has its rows where its operators need them, which the planner does not ask
 //! - `head`: the stage that runs where the statement is, and its run
 //! - `carrier`: the stages of a statement of an engine
-//! - `process`: a worker; `local`: workers in this process
+//! - `leaf_rows`, `columns`, `task`, `slots`: what a worker runs; `local`: workers in this process
 
 mod carrier;
 mod check;
+mod columns;
 mod distinct_groups;
 mod head;
+mod leaf_rows;
 mod leaves;
 mod local;
 mod options;
 mod planner;
-mod process;
+mod slots;
+mod task;
 mod workers;
 
 pub use carrier::{StageCarrier, StageReport};
+pub use columns::{columns_from_bytes, columns_to_bytes};
+pub use leaf_rows::rows_of_leaves;
 pub use local::LocalStageWorkers;
 pub use options::StageOptions;
-pub use process::{SentTask, StageProcess};
-pub use workers::StageWorkers;
+pub use slots::TaskSlots;
+pub use task::{SentTask, StageTask};
+pub use workers::{StageList, StageWorkers};

@@ -60,7 +60,7 @@ impl World {
         let workers = Arc::new(LocalStageWorkers::new(3, &engines).unwrap());
         let last = Arc::<Mutex<Option<StageReport>>>::default();
         let told = Arc::clone(&last);
-        let carrier = StageCarrier::new(Arc::clone(&workers) as _, options, move |report| {
+        let carrier = StageCarrier::new(Arc::new(Arc::clone(&workers)), options, move |report| {
             *told.lock().unwrap() = Some(report.clone());
         });
         let whole = Engine::new(&engines).unwrap();

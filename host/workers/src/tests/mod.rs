@@ -8,5 +8,6 @@ mod hostile;
 mod network;
 #[path = "../../../cluster/tests/it/promises/mod.rs"]
 mod promises;
+mod stages;
 mod support;
 mod tasks;

@@ -119,7 +119,7 @@ pub(super) fn engine_options(partitions: usize) -> EngineOptions {
 }
 
 pub(super) fn worker_options() -> WorkerOptions {
-    WorkerOptions { engine: engine_options(2), tasks: 64, threads: 4, build: BUILD.into() }
+    WorkerOptions { engine: engine_options(2), tasks: 64, threads: 4, build: BUILD.into(), connect: Connect::Loopback }
 }
 
 impl Cluster {

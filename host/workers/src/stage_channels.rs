@@ -1,0 +1,212 @@
+//! The way to the workers of a statement that runs in stages: from its coordinator, and from one worker to another.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::internal_err;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_distributed::{
+    ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
+    MaybeEncoded, SetPlanRequest, WorkerChannel, WorkerToCoordinatorMsg,
+};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use hyper::Method;
+use hyper::header::HeaderMap;
+use tidegate_cluster::stages::rows_of_leaves;
+use tidegate_cluster::{LocalLeaves, TaskBounds, WorkerFailure, encode};
+use tidegate_functions::context::failed;
+use url::Url;
+
+use crate::frames::{Frame, FrameReader};
+use crate::link::{Answer, Link};
+use crate::member::{Member, Outcome};
+use crate::messages::{CostMessage, Peer, PeerMessage, StageMessage, TASKS, TaskMessage};
+use crate::peer_links::PeerLinks;
+use crate::remote_task::{no_room, of_frame, outcome, started_id, unexpected};
+use crate::stage_rows::StageRows;
+
+/// How a side reaches the workers of a statement.
+enum Reach {
+    /// A coordinator, by the connections on which it watches them.
+    Members(Vec<Arc<Member>>),
+    /// A worker.
+    Peers(Vec<Peer>, Arc<PeerLinks>),
+}
+
+/// The workers of a statement.
+#[derive(Clone)]
+pub(crate) struct StageChannels(Arc<Reach>);
+
+impl fmt::Debug for StageChannels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StageChannels").finish_non_exhaustive()
+    }
+}
+
+impl StageChannels {
+    pub(crate) fn of_coordinator(members: Vec<Arc<Member>>) -> Arc<dyn ChannelResolver + Send + Sync> {
+        Arc::new(Self(Arc::new(Reach::Members(members))))
+    }
+
+    pub(crate) fn of_worker(peers: Vec<Peer>, links: &Arc<PeerLinks>) -> Arc<dyn ChannelResolver + Send + Sync> {
+        Arc::new(Self(Arc::new(Reach::Peers(peers, Arc::clone(links)))))
+    }
+}
+
+#[async_trait]
+impl ChannelResolver for StageChannels {
+    async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
+        // A plan names workers by number, and no other machine can be reached.
+        let place = url.host_str().and_then(|place| place.parse::<usize>().ok());
+        let (link, member) = match (place, &*self.0) {
+            (Some(place), Reach::Members(members)) => {
+                let Some(member) = members.get(place) else {
+                    return internal_err!("the statement has no worker {url}");
+                };
+                let link = member.link().map_err(|why| {
+                    member.ended(Outcome::Gone);
+                    of_worker(WorkerFailure::Gone(why))
+                })?;
+                (link, Some(Arc::clone(member)))
+            }
+            (Some(place), Reach::Peers(peers, links)) => {
+                let Some(peer) = peers.get(place) else { return internal_err!("the statement has no worker {url}") };
+                (links.link(peer).await.map_err(of_worker)?, None)
+            }
+            (None, _) => return internal_err!("{url} is no worker"),
+        };
+        Ok(Box::new(Channel { link, member, workers: self.clone() }))
+    }
+}
+
+/// The way to one worker.
+struct Channel {
+    link: Link,
+    /// What a coordinator knows of it.
+    member: Option<Arc<Member>>,
+    workers: StageChannels,
+}
+
+#[async_trait]
+impl WorkerChannel for Channel {
+    async fn coordinator_channel(
+        &mut self,
+        _: HeaderMap,
+        request: SetPlanRequest,
+        ends: BoxStream<'static, CoordinatorToWorkerMsg>,
+        _: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let SetPlanRequest { task_key, task_count, plan: MaybeEncoded::Decoded(plan), .. } = request else {
+            return internal_err!("the plan of a task is encoded twice");
+        };
+        let (Some(member), Reach::Members(members)) = (&self.member, &*self.workers.0) else {
+            return internal_err!("a worker sends a task");
+        };
+        let mut leaves = LocalLeaves::default();
+        let encoded = encode(&plan, context.session_config().options(), Some(&mut leaves));
+        let encoded = encoded.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let rows = rows_of_leaves(&leaves, context).await?;
+        let bounds = TaskBounds::of_statement(task_key.query_id, context)?;
+        let short = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let stage = StageMessage {
+            stage: short(task_key.stage_id),
+            task: short(task_key.task_number),
+            tasks: short(task_count),
+            workers: members.iter().map(|member| PeerMessage::from(&member.peer())).collect(),
+            rows,
+        };
+        let partitions = plan.output_partitioning().partition_count();
+        let message = TaskMessage::of_stage(stage, (&encoded, partitions), &bounds, member.build());
+        let body = message.body(&encoded.bytes);
+        let body = body.map_err(|unreadable| of_worker(WorkerFailure::Nonsense(unreadable.to_string())))?;
+        let room = MemoryConsumer::new("task").register(context.memory_pool());
+        room.try_grow(body.len()).map_err(|error| of_worker(no_room(&error)))?;
+        let started = async {
+            let mut frames = self.link.ask(Method::POST, TASKS, Some(body)).await?;
+            started_id(&mut frames, partitions).await?;
+            Ok(frames)
+        };
+        let frames = started.await.map_err(|failure| {
+            member.ended(outcome(&failure));
+            of_worker(failure)
+        })?;
+        let lease = Lease { frames, member: Arc::clone(member), cost: Arc::default(), ended: None };
+        Ok(futures::stream::once(lease.held(ends)).filter_map(|held| async { held.err().map(Err) }).boxed())
+    }
+
+    async fn execute_task(
+        &mut self,
+        _: HeaderMap,
+        request: ExecuteTaskRequest,
+        _: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+        let partitions = request.target_partition_start..request.target_partition_end;
+        let rows = partitions.map(|partition| StageRows::read(&self.link, (request.task_key, partition), context));
+        Ok(rows.map(|rows| rows.map(|batch| batch.map_err(of_worker)).boxed()).collect())
+    }
+
+    async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
+        Ok(GetWorkerInfoResponse { version: String::new() })
+    }
+}
+
+/// The answer to the start of a task. When it is dropped, the worker ends the task.
+struct Lease {
+    frames: FrameReader<Answer>,
+    member: Arc<Member>,
+    cost: Arc<Mutex<CostMessage>>,
+    ended: Option<Outcome>,
+}
+
+impl Lease {
+    /// Holds the task until the messages to it end, or it fails.
+    async fn held(mut self, mut ends: BoxStream<'static, CoordinatorToWorkerMsg>) -> Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                message = ends.next() => match message {
+                    Some(_) => {}
+                    None => {
+                        self.ended = Some(Outcome::Done);
+                        return Ok(());
+                    }
+                },
+                frame = self.frames.next_without_rows() => {
+                    let failure = match frame {
+                        Ok(Some(Frame::Cost(so_far))) => {
+                            let mut cost = self.cost.lock().unwrap_or_else(PoisonError::into_inner);
+                            *cost = cost.later(so_far);
+                            continue;
+                        }
+                        Ok(Some(Frame::Failed(failure))) => failure,
+                        Ok(Some(_)) => unexpected(),
+                        Ok(None) => WorkerFailure::Gone("the task ended without a reason".to_owned()),
+                        Err(error) => of_frame(error),
+                    };
+                    self.ended = Some(outcome(&failure));
+                    return Err(of_worker(failure));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.member.ended(self.ended.unwrap_or(Outcome::Left));
+    }
+}
+
+/// The failure of a worker as one of the statement.
+fn of_worker(failure: WorkerFailure) -> DataFusionError {
+    failed(failure.into_failure())
+}
