@@ -243,6 +243,9 @@ async fn workers_of_another_version_are_not_used() {
     };
     assert!(why(addresses[0]).contains(&format!("protocol {}", PROTOCOL + 1)), "{views:?}");
     assert!(why(addresses[1]).contains("version 0.0.1"), "{views:?}");
-    assert!(why(addresses[3]).contains(&format!("version 1.2.3+46 (protocol {PROTOCOL}), this server of 1.2.3+45")), "{views:?}");
+    assert!(
+        why(addresses[3]).contains(&format!("version 1.2.3+46 (protocol {PROTOCOL}), this server of 1.2.3+45")),
+        "{views:?}"
+    );
     assert!(why(addresses[4]).contains("cannot be reached"), "{views:?}");
 }

@@ -62,7 +62,7 @@ async fn a_failure_of_any_stage_keeps_its_code_and_text() {
     for sql in [
         "SELECT MOD(n, 9) AS k, SUM(DIV(1, n - 700)) AS s FROM t GROUP BY k",
         "SELECT MAX(c) AS m FROM (SELECT MOD(n, 9) AS k, DIV(10, COUNT(*) - 500) AS c FROM t GROUP BY k) AS x",
-        "SELECT n, ROW_NUMBER() OVER (PARTITION BY IF(n = 700, ERROR("no"), id) ORDER BY n) AS r FROM t",
+        "SELECT n, ROW_NUMBER() OVER (PARTITION BY IF(n = 700, ERROR('no'), id) ORDER BY n) AS r FROM t",
     ] {
         let expected = rows(&cluster, &cluster.whole, sql).await.unwrap_err();
         let failure = rows(&cluster, &staged, sql).await.unwrap_err();
