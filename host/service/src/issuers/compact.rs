@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::algorithm::Algorithm;
+use crate::signature_algorithm::Algorithm;
 use super::refusal::Refusal;
 use super::strict_json::object;
 

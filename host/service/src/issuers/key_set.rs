@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::algorithm::Algorithm;
+use crate::signature_algorithm::Algorithm;
 use super::key::Key;
 use super::refusal::Refusal;
 use super::strict_json::object;

@@ -205,7 +205,7 @@ impl Keyring {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use super::super::algorithm::Algorithm;
+    use crate::signature_algorithm::Algorithm;
     use super::*;
 
     const KEYS: &[u8] =

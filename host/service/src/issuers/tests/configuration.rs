@@ -1,6 +1,6 @@
 //! What a configuration of issuers is refused for.
 
-use super::super::algorithm::Algorithm;
+use crate::signature_algorithm::Algorithm;
 use super::*;
 
 type Change = fn(&mut IssuerOptions);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::algorithm::Algorithm;
+use crate::signature_algorithm::Algorithm;
 use super::super::key::{Key, UnusableKey};
 use super::super::key_set::{KeySet, NoKeySet};
 use super::super::refusal::Refusal;
