@@ -14,6 +14,7 @@ pub mod alerts;
 pub mod answer;
 mod blocking;
 pub mod cache;
+pub mod catalog;
 mod clock;
 pub mod cluster_options;
 mod component_kinds;

@@ -14,6 +14,7 @@ use crate::alerts::{self, Alerts};
 use crate::answer::TransferMemory;
 use crate::blocking::blocking;
 use crate::cache::{Cache, warm};
+use crate::catalog::EndpointTable;
 use crate::clock::Clock;
 use crate::component_kinds::ComponentKinds;
 use crate::compute::Compute;
@@ -111,7 +112,7 @@ impl Service {
         let engines = Engines::start(runtime, engine, cut)?;
         let service = Self::over(options, store, tokens, &engines, workers, clock).await?;
         seed::sources(&service.store)?;
-        service.registry.fill(service.store.catalog().endpoint_entries()?);
+        service.registry.fill(EndpointTable(service.store.catalog()).entries()?);
         seed::endpoints(&service.registrar).await?;
         packs::install(&service.registrar, &service.options.packs).await?;
         packs::declare(&service.registrar, &service.options.pack_sources).await?;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Failure, Manifest};
+use tidegate_service::catalog::EndpointEntry;
 use tidegate_service::registry::{Endpoint, with_parameters_of};
 use tidegate_service::{ColumnPlanner, Tenant};
-use tidegate_store::EndpointEntry;
 use tokio::time::timeout;
 
 use super::columns::row_schema;

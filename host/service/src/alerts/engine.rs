@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Code, Failure};
-use tidegate_store::{Store, is_alert_due};
+use tidegate_store::Store;
 use uuid::Uuid;
 
 use super::deliveries::{delivery, host};
@@ -16,6 +16,7 @@ use super::message::{Subject, body};
 use super::report::{AlertRun, Delivery};
 use super::state::{Alerts, definition, unknown, unwritable};
 use crate::blocking::blocking;
+use crate::catalog::{AlertMessageTable, AlertTable, is_due};
 
 /// How often it is looked for what is due. Intervals of alerts are whole minutes.
 const TICK: Duration = Duration::from_millis(500);
@@ -61,7 +62,7 @@ impl Alerts {
     /// Starts the runs that are due and find a place. The others are due at the next tick.
     async fn start_runs(self: &Arc<Self>) -> Result<(), Failure> {
         let now = self.clock.now();
-        let alerts = blocking(&self.store, move |store| store.catalog().due_alerts(now, MOST_DUE)).await?;
+        let alerts = blocking(&self.store, move |store| AlertTable(store.catalog()).due(now, MOST_DUE)).await?;
         for record in alerts {
             let Ok(place) = Arc::clone(&self.runs).try_acquire_owned() else { break };
             let Some(turn) = self.asked.take(&record.endpoint, 1) else { continue };
@@ -69,7 +70,7 @@ impl Alerts {
             tokio::spawn(async move {
                 // Read again, now that nobody else runs it: it may have been run since it was found to be due.
                 let record = match own.record(record.endpoint, &record.name).await {
-                    Ok(record) if record.next_run.is_some_and(|time| is_alert_due(time, now)) => record,
+                    Ok(record) if record.next_run.is_some_and(|time| is_due(time, now)) => record,
                     _ => return,
                 };
                 if own.run(record, place, turn).await.is_ok() {
@@ -88,7 +89,7 @@ impl Alerts {
         let most = (self.options.send_concurrency / 2).max(1);
         for _ in 0..MOST_READS {
             let after = *last;
-            let read = move |store: &Store| store.catalog().due_alert_messages(now, after, MOST_DUE);
+            let read = move |store: &Store| AlertMessageTable(store.catalog()).due(now, after, MOST_DUE);
             let messages = blocking(&self.store, read).await?;
             let is_end = messages.len() < MOST_DUE;
             for message in messages {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Alert, Code, Failure, milliseconds};
-use tidegate_store::{AlertRecord, RunOutcome};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
@@ -18,6 +17,7 @@ use super::schedule::next_run;
 use super::state::{Alerts, definition, unwritable};
 use crate::answer::Format;
 use crate::blocking::blocking;
+use crate::catalog::{AlertRecord, AlertTable, RunOutcome};
 use crate::execution::{RunRecord, SentParameters, redaction};
 use crate::tenant::Tenant;
 use crate::tokens::Access;
@@ -52,7 +52,7 @@ impl Alerts {
             count(&self.counters.postponed);
             let (endpoint, name) = (record.endpoint, record.name.clone());
             let later = now.saturating_add(BUSY_PAUSE);
-            blocking(&self.store, move |store| store.catalog().reschedule_alert(endpoint, &name, later)).await?;
+            blocking(&self.store, move |store| AlertTable(store.catalog()).reschedule(endpoint, &name, later)).await?;
             return Err(failure.clone());
         }
         let (state, made) = match &asked {
@@ -89,7 +89,8 @@ impl Alerts {
         let text = serde_json::to_string(&run).map_err(unwritable)?;
         let next_run = next_run(record.endpoint, &alert, now.max(self.clock.now()));
         let outcome = RunOutcome { next_run, state, run: text, message, now };
-        let written = blocking(&self.store, move |store| store.catalog().finish_alert_run(&record, &outcome)).await;
+        let written =
+            blocking(&self.store, move |store| AlertTable(store.catalog()).finish_run(&record, &outcome)).await;
         if let Err(failure) = written.clone() {
             tracing::error!(%failure, "the run of an alert cannot be written; it is run again");
             // It is still due. Its endpoint is not asked again at once.

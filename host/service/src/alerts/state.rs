@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Alert, Code, Failure};
-use tidegate_store::{AlertRecord, Store};
+use tidegate_store::Store;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
@@ -13,6 +13,7 @@ use super::counters::{AlertCounts, Counters};
 use super::in_use::{InUse, Use};
 use super::sender::Sender;
 use crate::blocking::blocking;
+use crate::catalog::{AlertRecord, AlertTable};
 use crate::clock::Clock;
 use crate::endpoints::Endpoints;
 use crate::execution::Executor;
@@ -87,7 +88,7 @@ impl Alerts {
 
     pub(super) async fn record(&self, endpoint: Uuid, name: &str) -> Result<AlertRecord, Failure> {
         let key = name.to_owned();
-        let record = blocking(&self.store, move |store| store.catalog().alert(endpoint, &key)).await?;
+        let record = blocking(&self.store, move |store| AlertTable(store.catalog()).one(endpoint, &key)).await?;
         record.ok_or_else(|| unknown(name))
     }
 

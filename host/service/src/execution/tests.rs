@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tidegate_compiler::manifest_of_texts;
-use tidegate_store::NewVersion;
 use uuid::Uuid;
 
 use super::*;
 use crate::answer::Format;
+use crate::catalog::{EndpointTable, NewVersion};
 use crate::options::Options;
 use crate::registry::Endpoint;
 use crate::service::Service;
@@ -20,7 +20,7 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
     let folder = tempfile::tempdir().unwrap();
     let (service, _) = Service::open(Options::new(folder.path())).await.unwrap();
     let manifest = manifest_of_texts("name = \"junk\"", "SELECT event_message FROM `postgres.logs`").unwrap();
-    let record = service.store.catalog().put_endpoint(NewVersion {
+    let record = EndpointTable(service.store.catalog()).put(NewVersion {
         id: Uuid::new_v4(),
         name: "junk",
         manifest: &serde_json::to_string(&manifest).unwrap(),

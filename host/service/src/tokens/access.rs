@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{Audience, Errors, LimitSet};
-use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
 use super::last_use::LastUse;
 use super::scopes::Scopes;
+use crate::catalog::TokenRecord;
 use crate::tenant::Identity;
 
 /// The access rights of a token.

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use tidegate_model::{Code, Failure};
-use tidegate_store::DeniedRecord;
 use uuid::Uuid;
 
 use super::access::Access;
 use super::digest::digest;
+use crate::catalog::DeniedRecord;
 use crate::tenant::Identity;
 
 /// The most entries at a time. All of them are in memory, and are read again after each change of a token.
