@@ -64,7 +64,7 @@ pub(crate) async fn explain(
         }
     }
     let redact = endpoint.manifest.settings.redact_pii;
-    let checked = service.executor.checked(access.tenant(), endpoint, access, sent, Format::Json, redact).await?;
+    let checked = service.executor.checked(access.account(), endpoint, access, sent, Format::Json, redact).await?;
     let explanation = Arc::clone(&service.executor).explain(Arc::new(checked), now).await?;
     Ok(Json(shown(&explanation, pinned)))
 }

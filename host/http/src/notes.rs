@@ -10,7 +10,7 @@ use tidegate_runtime::Class;
 use tidegate_service::answer::{Format, Reservation};
 use tidegate_service::rate::RateStatus;
 use tidegate_service::tokens::Access;
-use tidegate_service::{AnonymousConnection, Tenant};
+use tidegate_service::{Account, AnonymousConnection};
 use uuid::Uuid;
 
 use crate::slow_queries::NotedQuery;
@@ -19,7 +19,7 @@ use crate::slow_queries::NotedQuery;
 #[derive(Debug, Default)]
 pub(crate) struct RequestNotes {
     /// For whom the request is.
-    pub(crate) caller: Option<Tenant>,
+    pub(crate) caller: Option<Account>,
     /// The token's id in log lines; never the token.
     pub(crate) token: Option<String>,
     /// The endpoint's name.
@@ -63,7 +63,7 @@ pub(crate) fn chosen() -> (Option<Errors>, Option<Format>) {
 }
 
 /// For whom the request is, if it had a valid token.
-pub(crate) fn caller() -> Option<Tenant> {
+pub(crate) fn caller() -> Option<Account> {
     let mut caller = None;
     note(|notes| caller = notes.caller);
     caller
@@ -83,7 +83,7 @@ pub(crate) fn note_caller(access: &Access) {
         if let Some(connection) = notes.anonymous.take() {
             connection.is_known();
         }
-        notes.caller = Some(access.tenant());
+        notes.caller = Some(access.account());
         notes.token = Some(access.id.map_or_else(|| access.label(), |id| id.to_string()));
     });
 }

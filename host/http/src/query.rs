@@ -61,7 +61,7 @@ pub(crate) async fn query(
         notes.endpoint_id = Some(endpoint.id);
         notes.errors = access.errors.or(endpoint.manifest.settings.errors);
     });
-    let tenant = access.tenant();
+    let account = access.account();
     let mut sent = read_body(service, &endpoint, &access, (&head, body), |arrived| arrived.read()).await?;
     let mut format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let mut follow = None;
@@ -76,7 +76,7 @@ pub(crate) async fn query(
     let shows_cost = learns_cost(&access);
     let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
     let caller = Arc::clone(&access);
-    let checked = Arc::new(service.executor.checked(tenant, endpoint, access, sent, format, redact).await?);
+    let checked = Arc::new(service.executor.checked(account, endpoint, access, sent, format, redact).await?);
     let record = Arc::<RunRecord>::default();
     let follow = follow.map(|FollowParameters { rows, since, seen }| FollowRequest {
         request: Arc::clone(&checked),
@@ -108,7 +108,7 @@ pub(crate) async fn query(
             match found {
                 Lookup::Cached(entry, status) => {
                     let versions = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-                    cached::respond(&entry, &service.executor.answers().of(tenant), status, versions).await?
+                    cached::respond(&entry, &service.executor.answers().of(account), status, versions).await?
                 }
                 Lookup::Uncached(answer) => cached::uncacheable(respond(answer)),
             }
@@ -120,7 +120,7 @@ pub(crate) async fn query(
     Ok(response)
 }
 
-/// What `read` finds in a request. A large body is read in one of the token's places.
+/// What `read` finds in a request. A large body is read with one of the token's permits.
 pub(crate) async fn read_body<T: Send + 'static>(
     service: &Service,
     endpoint: &Endpoint,
@@ -128,12 +128,12 @@ pub(crate) async fn read_body<T: Send + 'static>(
     (head, body): (&Parts, Body),
     read: impl FnOnce(&QueryBody) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let (executor, tenant) = (&service.executor, access.tenant());
-    let memory = executor.answers().of(tenant);
+    let (executor, account) = (&service.executor, access.account());
+    let memory = executor.answers().of(account);
     let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body, &memory).await?;
     if arrived.is_large() {
         let limit = limits_of(executor.limits(), endpoint, access).wall_clock;
-        executor.run_in_place(tenant, limit, async move { read(&arrived) }).await
+        executor.run_with_permit(account, limit, async move { read(&arrived) }).await
     } else {
         read(&arrived)
     }

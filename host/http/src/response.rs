@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
 use http_body_util::StreamBody;
 use tidegate_model::number;
-use tidegate_service::answer::{Encoded, Outgoing, Streamed, TenantMemory};
+use tidegate_service::answer::{AccountMemory, Encoded, Outgoing, Streamed};
 
 use crate::note_headers;
 
@@ -59,7 +59,7 @@ pub(crate) fn respond_streamed(streamed: Streamed) -> Response<Body> {
 }
 
 /// The response with a body. Its memory budget is an extension, for middleware that changes the bytes.
-fn with_body(body: Body, content_type: &'static str, truncated: bool, memory: TenantMemory) -> Response<Body> {
+fn with_body(body: Body, content_type: &'static str, truncated: bool, memory: AccountMemory) -> Response<Body> {
     let mut response = Response::new(body);
     response.extensions_mut().insert(memory);
     let headers = response.headers_mut();

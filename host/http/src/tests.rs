@@ -157,7 +157,7 @@ async fn a_change_is_refused_before_it_is_made_or_not_at_all() {
     assert_eq!(status, 200, "{made}");
     assert_eq!(running.used(), 0);
     let access = running.app.service.tokens.access(PRIVATE, running.app.service.clock.now()).unwrap();
-    let memory = running.app.service.executor.answers().of(access.tenant());
+    let memory = running.app.service.executor.answers().of(access.account());
     let requests = [
         ("POST", "/api/endpoints", endpoint("more", "a")),
         ("PATCH", "/api/endpoints/all", json!({"max_limit": 8})),

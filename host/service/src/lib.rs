@@ -8,6 +8,7 @@
 //! in (`ingest`), with queries ([`queries`]) and with what is managed (`management`).
 
 pub mod access_report;
+mod account;
 mod address_limits;
 pub mod admission;
 pub mod alerts;
@@ -26,6 +27,7 @@ mod endpoints;
 mod engines;
 pub mod execution;
 pub mod failures;
+mod fair_share;
 pub mod follow;
 mod gate;
 mod in_turn;
@@ -55,11 +57,11 @@ mod start_error;
 mod supposed;
 pub mod syslog_options;
 mod tables;
-mod tenant;
 pub mod tokens;
 mod turns;
 pub mod workbench;
 
+pub use account::{Account, Identity};
 pub use address_limits::{AddressLimits, AnonymousConnection};
 pub use blocking::{BLOCKING_BYTES, blocking, off_connections, to_its_end};
 pub use clock::Clock;
@@ -67,6 +69,7 @@ pub use component_kinds::{ComponentKind, ComponentKinds};
 pub use compute::Compute;
 pub use endpoint_columns::ColumnPlanner;
 pub use endpoints::Endpoints;
+pub use fair_share::{FairShare, Permits, Share, UsedUp};
 pub use inspection::inspect;
 pub use missing_sources::meanings;
 pub use options::{Options, PackEndpoint, PackSource};
@@ -75,5 +78,4 @@ pub use save_request::SaveRequest;
 pub use service::Service;
 pub use signature_algorithm::Algorithm;
 pub use start_error::StartError;
-pub use tenant::{Identity, Tenant};
 pub use tidegate_cluster::CutReport;

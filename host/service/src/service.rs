@@ -96,7 +96,7 @@ impl Service {
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let runtime = RuntimeOptions {
-            concurrency: options.admission.places(),
+            concurrency: options.admission.permits(),
             limits: options.limits.clone(),
             artefacts: Some(ArtefactOptions {
                 folder: options.data_dir.join("compiled"),
@@ -159,7 +159,7 @@ impl Service {
             outcomes: ComponentOutcomes::default(),
             limits: options.limits.clone(),
         });
-        let following = Following::new(&options.follow, &executor, &tokens, clock, options.admission.places());
+        let following = Following::new(&options.follow, &executor, &tokens, clock, options.admission.permits());
         // The store must not keep the executor, which has the store.
         let busy = Arc::downgrade(&executor);
         store.give_way_to(move || busy.upgrade().is_some_and(|executor| executor.admission.is_busy()));

@@ -55,10 +55,10 @@ pub(crate) async fn run(admin: Admin, Path(id): Path<String>, request: Request) 
     let mut sent = SentParameters::of_object(arguments)?;
     let format = take_format(&mut sent.values, &endpoint.manifest, &headers)?;
     let redact = redaction(&endpoint, &admin.caller, None)?;
-    let (tenant, shows_cost) = (admin.caller.tenant(), learns_cost(&admin.caller));
-    let checked = Arc::new(service.executor.checked(tenant, endpoint, access, sent, format, redact).await?);
+    let (account, shows_cost) = (admin.caller.account(), learns_cost(&admin.caller));
+    let checked = Arc::new(service.executor.checked(account, endpoint, access, sent, format, redact).await?);
     let record = Arc::<RunRecord>::default();
-    let answer = Arc::clone(&service.executor).execute(checked, now, tenant, Arc::clone(&record)).await?;
+    let answer = Arc::clone(&service.executor).execute(checked, now, account, Arc::clone(&record)).await?;
     let mut response = bypassed(respond(answer));
     if shows_cost {
         write_cost(record.cost(), response.headers_mut());

@@ -15,11 +15,11 @@ use super::occurrence::after_run;
 use super::report::{AlertRun, RunError, iso};
 use super::schedule::next_run;
 use super::state::{Alerts, definition, unwritable};
+use crate::account::Account;
 use crate::answer::Format;
 use crate::blocking::blocking;
 use crate::catalog::{AlertRecord, AlertTable, RunOutcome};
 use crate::execution::{RunRecord, SentParameters, redaction};
-use crate::tenant::Tenant;
 use crate::tokens::Access;
 
 /// How much later an alert is run that found the server busy, in microseconds.
@@ -39,13 +39,13 @@ impl Alerts {
     pub(super) async fn run(
         &self,
         record: AlertRecord,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         turn: Use<Uuid>,
     ) -> Result<AlertRun, Failure> {
         let alert = definition(&record.definition)?;
         let (now, began) = (self.clock.now(), Instant::now());
         let asked = self.ask(record.endpoint, &alert, now).await;
-        drop(place);
+        drop(permit);
         if let Err(failure) = &asked
             && matches!(failure.code, Code::Overloaded | Code::TooManyRequests)
         {
@@ -135,11 +135,11 @@ impl Alerts {
         let redact = redaction(&endpoint, &access, None)?;
         let values = alert.parameters.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
         let sent = SentParameters { values, ..SentParameters::default() };
-        let checked = self.executor.checked(Tenant::Alerts, endpoint, access, sent, Format::NdJson, redact);
+        let checked = self.executor.checked(Account::Alerts, endpoint, access, sent, Format::NdJson, redact);
         let mut request = checked.await?;
         request.limits.answer_bytes = request.limits.answer_bytes.min(MOST_ANSWER);
         let running =
-            Arc::clone(&self.executor).execute(Arc::new(request), now, Tenant::Alerts, Arc::<RunRecord>::default());
+            Arc::clone(&self.executor).execute(Arc::new(request), now, Account::Alerts, Arc::<RunRecord>::default());
         let answer = running.await?;
         let condition = alert.condition.clone();
         let evaluated = tokio::task::spawn_blocking(move || evaluate(&condition, &answer.concat(), answer.truncated));

@@ -92,14 +92,14 @@ impl Alerts {
         record.ok_or_else(|| unknown(name))
     }
 
-    /// A place for a run that somebody asked for.
+    /// A permit for a run that somebody asked for.
     pub(super) async fn wait_for_turn(&self, endpoint: Uuid) -> Result<(OwnedSemaphorePermit, Use<Uuid>), Failure> {
         let began = Instant::now();
         loop {
             if let Some(turn) = self.asked.take(&endpoint, 1)
-                && let Ok(place) = Arc::clone(&self.runs).try_acquire_owned()
+                && let Ok(permit) = Arc::clone(&self.runs).try_acquire_owned()
             {
-                return Ok((place, turn));
+                return Ok((permit, turn));
             }
             self.wait_a_moment(began, "other alerts are being run").await?;
         }

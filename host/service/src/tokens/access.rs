@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::last_use::LastUse;
 use super::scopes::Scopes;
+use crate::account::Identity;
 use crate::catalog::TokenRecord;
-use crate::tenant::Identity;
 
 /// The access rights of a token.
 #[derive(Debug, Default)]

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::access::Access;
 use super::digest::digest;
+use crate::account::Identity;
 use crate::catalog::DeniedRecord;
-use crate::tenant::Identity;
 
 /// The most entries at a time. All of them are in memory, and are read again after each change of a token.
 pub const MOST_DENIED: usize = 10_000;

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_store::{Catalog, Store, StoreError};
 
+use crate::account::Identity;
 use crate::catalog::{DenialTable, TokenRecord, TokenTable};
 use crate::options::Options;
 use crate::start_error::StartError;
-use crate::tenant::Identity;
 use scopes::Scopes;
 use secret::hash;
 
