@@ -105,6 +105,12 @@ async fn turn(service: &Service, turned: Turned, id: Uuid, minutes: i64) {
     until("it is sent", || AlertTable(catalog).count().unwrap().2 == 0).await;
 }
 
+/// What became of the last attempt to send a message of the alert `a`.
+fn last_delivery(service: &Service, id: Uuid) -> Value {
+    let record = AlertTable(service.store.catalog()).one(id, "a").unwrap().unwrap();
+    record.last_delivery.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+}
+
 async fn event(service: &Service, id: &str) {
     let time = service.clock.now();
     let event = json!({"id": id, "timestamp": time, "event_message": "an error", "level": "error"});
@@ -171,10 +177,7 @@ async fn a_message_is_tried_again_later_and_then_given_up() {
     event(&service, "one").await;
     let id = save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
     let catalog = service.store.catalog();
-    let delivery = || -> Value {
-        let record = AlertTable(catalog).one(id, "a").unwrap().unwrap();
-        record.last_delivery.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
-    };
+    let delivery = || last_delivery(&service, id);
     until("the first attempt", || delivery()["attempt"] == 1).await;
     assert_eq!((&delivery()["status"], &delivery()["delivered"]), (&json!(500), &json!(false)));
     tokio::time::sleep(Duration::from_millis(700)).await;
@@ -265,10 +268,7 @@ async fn a_message_does_not_wait_for_the_hour_that_the_clock_was_ahead() {
     event(&service, "one").await;
     let id = save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
     let catalog = service.store.catalog();
-    let delivery = || -> Value {
-        let record = AlertTable(catalog).one(id, "a").unwrap().unwrap();
-        record.last_delivery.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
-    };
+    let delivery = || last_delivery(&service, id);
     until("the first attempt", || delivery()["attempt"] == 1).await;
     turned.forward(-60);
     // Its pause is 10 s.
