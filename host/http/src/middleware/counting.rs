@@ -19,7 +19,7 @@ use tidegate_service::answer::AccountMemory;
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::holding_body::holding;
-use crate::notes::{caller, take_answer_room};
+use crate::request_context::{caller, take_answer_room};
 use crate::response::Accounted;
 
 /// The shortest answer that is counted, in bytes. What a connection itself holds is about as much.
