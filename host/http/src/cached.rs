@@ -34,7 +34,7 @@ pub(crate) async fn respond(
         whole(entry.outgoing(memory).await?)
     };
     let headers = response.headers_mut();
-    note_headers::write(&entry.answer.metadata.notes, headers);
+    note_headers::write(&entry.answer.metadata, headers);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }

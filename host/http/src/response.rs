@@ -28,7 +28,7 @@ pub(crate) struct Accounted;
 pub(crate) fn respond(encoded: Encoded) -> Response<Body> {
     let (outgoing, metadata) = encoded.into_outgoing();
     let mut response = whole(outgoing);
-    note_headers::write(&metadata.notes, response.headers_mut());
+    note_headers::write(&metadata, response.headers_mut());
     response
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn respond_streamed(streamed: Streamed) -> Response<Body> {
     let mut response = with_body(Body::new(StreamBody::new(frames)), content_type, false, memory);
     response.headers_mut().insert(header::TRAILER, HeaderValue::from_static(TRUNCATED));
     if let Some(metadata) = metadata {
-        note_headers::write(&metadata.notes, response.headers_mut());
+        note_headers::write(&metadata, response.headers_mut());
     }
     response
 }

@@ -55,8 +55,7 @@ pub(crate) async fn encode(
     memory: AccountMemory,
 ) -> Result<Encoded, Failure> {
     let encoded = async {
-        let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
-        let metadata = AnswerMetadata::new(max_age, saw_time, notes, options.redact);
+        let (body, metadata) = AnswerMetadata::of(made.await?, options.redact);
         match body {
             Body::Rows(rows) => encode_rows(rows, metadata, options, memory).await,
             Body::Document(document) => encode_document(&document, metadata, options, memory).await,

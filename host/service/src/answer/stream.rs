@@ -113,8 +113,8 @@ async fn produce(
     sender: mpsc::Sender<Bytes>,
 ) -> Result<bool, Failure> {
     let gone = |_| Failure::new(Code::Internal, "the caller hung up");
-    let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
-    let _ = tell.set(AnswerMetadata::new(max_age, saw_time, notes, options.redact));
+    let (body, metadata) = AnswerMetadata::of(made.await?, options.redact);
+    let _ = tell.set(metadata);
     let mut rows = match body {
         Body::Rows(rows) => rows,
         Body::Document(text) => {
