@@ -1,14 +1,15 @@
 //! Alerts in the catalog: what a new version, a run and an attempt to send change, and what stays bounded.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 use std::collections::BTreeMap;
 
+use tidegate_store::Catalog;
 use uuid::Uuid;
 
 use super::tests::opened;
 use super::{
     AlertMessageTable, AlertState, AlertTable, EndpointTable, NewAlert, NewVersion, Result, RunOutcome, is_due,
 };
-use tidegate_store::Catalog;
 
 fn new(name: &str, definition: &str) -> NewAlert {
     let secret = format!("secret of {name} {definition}");
