@@ -18,7 +18,7 @@ use tidegate_model::{Code, Failure};
 use tokio::time::timeout;
 
 use crate::account::Account;
-use crate::fair_share::{FairShare, OwnPermits, Permits, Share};
+use crate::fair_share::{FairShare, Permits, Share};
 use crate::options::AdmissionOptions;
 use crate::turns::Turns;
 
@@ -27,7 +27,7 @@ use crate::turns::Turns;
 #[derive(Debug)]
 pub(crate) struct Permit {
     own: Permits<Line>,
-    _subject: Option<OwnPermits<Line>>,
+    _subject: Option<Permits<Line>>,
 }
 
 impl Permit {
@@ -106,14 +106,14 @@ impl Admission {
     }
 
     /// A permit of a subject's share, at once or after a short wait.
-    async fn enter_subject(&self, subject: Account) -> Result<OwnPermits<Line>, Failure> {
+    async fn enter_subject(&self, subject: Account) -> Result<Permits<Line>, Failure> {
         let share = self.share(subject);
-        if let Some(own) = share.try_take_own() {
+        if let Some(own) = share.try_take() {
             return Ok(own);
         }
         let refused = || self.refusal(&share, "the queries before this one take too long");
         let _slot = QueueSlot::take(&share.with.waiting, subject.share(self.queue)).ok_or_else(refused)?;
-        match timeout(self.wait, share.take_own()).await {
+        match timeout(self.wait, share.take()).await {
             Ok(Ok(own)) => Ok(own),
             _ => Err(refused()),
         }

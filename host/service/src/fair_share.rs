@@ -89,7 +89,7 @@ impl<T> FairShare<T> {
         let own = if share.most < self.most { UsedUp::Share } else { UsedUp::All };
         let own = Arc::clone(&share.permits).try_acquire_many_owned(count).map_err(|_| own)?;
         let all = Arc::clone(&self.all).try_acquire_many_owned(count).map_err(|_| UsedUp::All)?;
-        Ok(Permits { own: OwnPermits { share: Arc::clone(share), permits: own }, all })
+        Ok(Permits { share: Arc::clone(share), own, all: Some(all) })
     }
 
     /// Waits for a permit.
@@ -97,8 +97,8 @@ impl<T> FairShare<T> {
     /// # Errors
     /// None: the permits are never closed.
     pub async fn take(&self, share: &Arc<Share<T>>) -> Result<Permits<T>, AcquireError> {
-        let own = share.take_own().await?;
-        Ok(Permits { own, all: Arc::clone(&self.all).acquire_owned().await? })
+        let own = share.take().await?;
+        Ok(Permits { all: Some(Arc::clone(&self.all).acquire_owned().await?), ..own })
     }
 }
 
@@ -108,54 +108,54 @@ impl<T> Share<T> {
         self.most
     }
 
-    /// Waits for a permit of this share alone, which takes none of all.
-    pub(crate) async fn take_own(self: &Arc<Self>) -> Result<OwnPermits<T>, AcquireError> {
-        let permits = Arc::clone(&self.permits).acquire_owned().await?;
-        Ok(OwnPermits { share: Arc::clone(self), permits })
+    /// Waits for a permit of this share alone.
+    pub(crate) async fn take(self: &Arc<Self>) -> Result<Permits<T>, AcquireError> {
+        let own = Arc::clone(&self.permits).acquire_owned().await?;
+        Ok(Permits { share: Arc::clone(self), own, all: None })
     }
 
     /// A permit of this share alone, if there is one.
-    pub(crate) fn try_take_own(self: &Arc<Self>) -> Option<OwnPermits<T>> {
-        let permits = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some(OwnPermits { share: Arc::clone(self), permits })
+    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Permits<T>> {
+        let own = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        Some(Permits { share: Arc::clone(self), own, all: None })
     }
 }
 
-/// Permits of a share alone. They keep it known.
-#[derive(Debug)]
-pub(crate) struct OwnPermits<T> {
-    share: Arc<Share<T>>,
-    permits: OwnedSemaphorePermit,
-}
-
-/// Permits of a share, and as many of all. They are free again when this is dropped.
+/// Permits of a share, which stays known as long, and as many of all, except where they are of the share alone. They are free
+/// again when this is dropped.
 #[derive(Debug)]
 pub struct Permits<T = ()> {
-    own: OwnPermits<T>,
-    all: OwnedSemaphorePermit,
+    share: Arc<Share<T>>,
+    own: OwnedSemaphorePermit,
+    all: Option<OwnedSemaphorePermit>,
 }
 
 impl<T> Permits<T> {
     /// What goes with the share.
     pub(crate) fn with(&self) -> &T {
-        &self.own.share.with
+        &self.share.with
     }
 
     /// How many they are.
     pub fn count(&self) -> usize {
-        self.all.num_permits()
+        self.own.num_permits()
     }
 
     /// Takes so many of them out; `None` if there are fewer.
     pub fn split(&mut self, count: usize) -> Option<Self> {
-        let own = OwnPermits { share: Arc::clone(&self.own.share), permits: self.own.permits.split(count)? };
-        Some(Self { own, all: self.all.split(count)? })
+        let all = match &mut self.all {
+            Some(all) => Some(all.split(count)?),
+            None => None,
+        };
+        Some(Self { share: Arc::clone(&self.share), own: self.own.split(count)?, all })
     }
 
-    /// Adds others of the same share.
+    /// Adds others of the same share and kind.
     pub fn merge(&mut self, more: Self) {
-        self.own.permits.merge(more.own.permits);
-        self.all.merge(more.all);
+        self.own.merge(more.own);
+        if let (Some(all), Some(more)) = (&mut self.all, more.all) {
+            all.merge(more);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The alerts of endpoints as the catalog has them, for those who manage them.
+//! The alerts of endpoints as the catalog has them, for those who manage them. Failures are those of the store, beside what a
+//! function names.
 
 use tidegate_model::{Alert, Failure};
 use tidegate_store::{Store, StoreError};
@@ -62,18 +63,12 @@ fn with_run(store: &Store, record: AlertRecord) -> Result<KnownAlert, StoreError
 impl Alerts {
     /// At most so many alerts of all endpoints, each with the name of its endpoint: those that fire first, then by the names
     /// of endpoint and alert.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn all(&self, most: usize) -> Result<Vec<(String, KnownAlert)>, Failure> {
         let all = blocking(&self.store, move |store| AlertTable(store.catalog()).all(most)).await?;
         Ok(all.into_iter().map(|(endpoint, record, run)| (endpoint, KnownAlert::of(record, run))).collect())
     }
 
     /// The alerts of an endpoint, by name.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn of(&self, endpoint: Uuid) -> Result<Vec<KnownAlert>, Failure> {
         let read = move |store: &Store| {
             AlertTable(store.catalog()).of(endpoint)?.into_iter().map(|record| with_run(store, record)).collect()
@@ -84,16 +79,13 @@ impl Alerts {
     /// One alert of an endpoint.
     ///
     /// # Errors
-    /// [`tidegate_model::Code::NotFound`]; the store's.
+    /// [`tidegate_model::Code::NotFound`].
     pub async fn one(&self, endpoint: Uuid, name: &str) -> Result<KnownAlert, Failure> {
         let record = self.record(endpoint, name).await?;
         blocking(&self.store, move |store| with_run(store, record)).await
     }
 
     /// The last runs of an alert, the newest first.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn last_runs(&self, endpoint: Uuid, name: &str) -> Result<Vec<AlertRun>, Failure> {
         let key = name.to_owned();
         let runs = blocking(&self.store, move |store| AlertTable(store.catalog()).runs(endpoint, &key)).await?;
@@ -101,9 +93,6 @@ impl Alerts {
     }
 
     /// The secret that signs the messages of an alert.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn secret(&self, endpoint: Uuid, name: &str) -> Result<Option<String>, Failure> {
         let key = name.to_owned();
         blocking(&self.store, move |store| AlertTable(store.catalog()).secret(endpoint, &key)).await
@@ -112,7 +101,7 @@ impl Alerts {
     /// Gives an alert another secret. The old one counts no more.
     ///
     /// # Errors
-    /// [`tidegate_model::Code::NotFound`]; the store's.
+    /// [`tidegate_model::Code::NotFound`].
     pub async fn set_secret(&self, endpoint: Uuid, name: &str, secret: &str) -> Result<(), Failure> {
         let (key, new) = (name.to_owned(), secret.to_owned());
         let is_there =
@@ -121,9 +110,6 @@ impl Alerts {
     }
 
     /// How many alerts there are, fire, and wait with a message. Blocks the thread.
-    ///
-    /// # Errors
-    /// The store's.
     pub fn states(&self) -> Result<AlertStates, StoreError> {
         let (alerts, firing, waiting) = AlertTable(self.store.catalog()).count()?;
         Ok(AlertStates { alerts, firing, waiting })
