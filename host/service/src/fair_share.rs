@@ -125,9 +125,10 @@ impl<T> Share<T> {
 /// again when this is dropped.
 #[derive(Debug)]
 pub struct Permits<T = ()> {
-    share: Arc<Share<T>>,
     own: OwnedSemaphorePermit,
     all: Option<OwnedSemaphorePermit>,
+    // Dropped last: a share that is made anew has all of its permits.
+    share: Arc<Share<T>>,
 }
 
 impl<T> Permits<T> {
