@@ -160,9 +160,13 @@ fn build() -> Outcome {
 }
 
 fn tests() -> Outcome {
+    // Most of their time, tests of a server or a cluster wait for commits, clocks and processes.
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| (2 * processors).to_string());
     // The black-box tests find the built guests here. Who reads of one failure reads of all.
     run(cargo(&root())
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .env("RUST_TEST_THREADS", threads)
         .env("TIDEGATE_GUESTS", guests::built()))
 }
 

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { isOvertaken, json, linesOf, onlyIf, segment, tagged, type Schemas } from "../api/client";
 import { type EndpointInfo, timeBounds } from "../api/document";
 import { useDraft } from "../drafts";
-import { ParameterField } from "../explore/Sidebar";
+import { ParameterField } from "../query/ParameterField";
 import { T } from "../text";
 import { useAction } from "../ui/load";
 import { Alert, Dialog, Field, Toggle } from "../ui/parts";

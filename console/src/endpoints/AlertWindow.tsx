@@ -1,7 +1,7 @@
 // The window of time that an alert asks for: one until each run, or other times.
 import { useState } from "preact/hooks";
 import type { EndpointInfo } from "../api/document";
-import { ParameterField } from "../explore/Sidebar";
+import { ParameterField } from "../query/ParameterField";
 import { windowInWords, WINDOWS } from "../query/window";
 import { T } from "../text";
 import { Field } from "../ui/parts";

@@ -1,10 +1,11 @@
 // The lower half of Explore: how the rows lie in time, the rows as table, chart or JSON, and one row as a tree.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { filterLql, filterSql, type Path } from "../result/path";
-import { count, jsonOf } from "../result/format";
+import { count } from "../result/format";
 import { variablesOf } from "../result/colours";
 import { Chart } from "../result/Chart";
 import { Detail } from "../result/Detail";
+import { Json } from "../result/Json";
 import Plot from "../result/Plot";
 import { summary } from "../result/summary";
 import { Table } from "../result/Table";
@@ -17,10 +18,6 @@ import { LiveFigures, LiveWarnings, NewRows, stateOfLive } from "./LiveBar";
 import * as state from "./state";
 
 const ORDER = ["info", "debug", "other", "warning", "error"];
-/** The most rows that are written as JSON into the page. */
-const MOST_JSON = 200;
-/** The most characters of that. */
-const MOST_JSON_LENGTH = 200_000;
 
 export function Histogram() {
   const bars = state.bars.value;
@@ -129,14 +126,4 @@ function Waiting() {
   if (!state.endpoint.value) return null;
   if (state.missing.value.length > 0) return <Empty title={T.explore.missing(state.missing.value)}>{T.explore.missingHint}</Empty>;
   return state.running.value ? <Empty title={T.explore.running} /> : <Empty title={T.explore.ready}>{T.explore.readyHint}</Empty>;
-}
-
-export function Json({ result }: { result: Result }) {
-  const shown = useMemo(() => jsonOf(result, MOST_JSON, MOST_JSON_LENGTH), [result]);
-  return (
-    <div class="json">
-      {shown.isCut ? <p class="hint">{T.explore.firstCharacters(count(MOST_JSON_LENGTH))}</p> : shown.rows < result.rows && <p class="hint">{T.explore.firstRows(shown.rows)}</p>}
-      <pre tabIndex={0} aria-label={T.explore.json}>{shown.text}</pre>
-    </div>
-  );
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use ureq::http::request::Builder;
 use ureq::tls::{RootCerts, TlsConfig};
 
 /// The time limit of one request, including its answer.
@@ -76,6 +77,15 @@ impl Client {
         &self.base
     }
 
+    /// The head of a request, with one more header.
+    fn request(&self, path: &str, header: Option<(&str, &str)>) -> Builder {
+        let request = Builder::new().uri(format!("{}{path}", self.base)).header("x-api-key", &self.token);
+        match header {
+            Some((name, value)) => request.header(name, value),
+            None => request,
+        }
+    }
+
     /// Sends a request. An error status is an answer too, and not an error here.
     ///
     /// # Errors
@@ -96,14 +106,7 @@ impl Client {
         path: &str,
         body: Option<(&str, &[u8])>,
     ) -> Result<Reply, Box<dyn Error>> {
-        let request = ureq::http::Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .header("x-api-key", &self.token);
-        let request = match header {
-            Some((name, value)) => request.header(name, value),
-            None => request,
-        };
+        let request = self.request(path, header).method(method);
         let answer = match body {
             Some((kind, bytes)) => self.agent.run(request.header("content-type", kind).body(bytes)?),
             None => self.agent.run(request.body(())?),
@@ -132,14 +135,8 @@ impl Client {
     /// # Errors
     /// The server was not reached, or refuses.
     pub(crate) fn events(&self, path: &str, last: Option<&str>) -> Result<impl std::io::Read + Send + use<>, NoEvents> {
-        let request = ureq::http::Request::builder()
-            .uri(format!("{}{path}", self.base))
-            .header("x-api-key", &self.token)
-            .header("accept", "text/event-stream");
-        let request = match last {
-            Some(last) => request.header("last-event-id", last),
-            None => request,
-        };
+        let last = last.map(|last| ("last-event-id", last));
+        let request = self.request(path, last).header("accept", "text/event-stream");
         let lost =
             |error: &dyn std::fmt::Display| NoEvents { message: format!("{}: {error}", self.base), is_final: false };
         let request = request.body(()).map_err(|error| lost(&error))?;

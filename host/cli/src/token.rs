@@ -9,8 +9,9 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
 use tidegate_model::{Errors, LimitSet};
+use tidegate_service::catalog::{TokenRecord, TokenTable};
 use tidegate_service::tokens::{Access, NOTICED, NewToken};
-use tidegate_store::{Catalog, StoreError, TokenRecord};
+use tidegate_store::{Catalog, StoreError};
 use uuid::Uuid;
 
 use crate::outcome::Outcome;
@@ -61,6 +62,7 @@ enum Command {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let catalog = Catalog::open_beside(&arguments.data_dir)?;
+    let tokens = TokenTable(&catalog);
     match &arguments.command {
         Command::Create { scopes, pin, limit, errors, description, expires } => {
             let mut pinned = BTreeMap::new();
@@ -101,15 +103,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             wait();
         }
         Command::List => {
-            for record in catalog.tokens()?.iter().filter(|record| record.revoked_at.is_none()) {
+            for record in tokens.all()?.iter().filter(|record| record.revoked_at.is_none()) {
                 println!("{}", line(record));
             }
         }
         Command::Revoke { id } => {
-            if !catalog.tokens()?.iter().any(|record| record.id == *id) {
+            if !tokens.all()?.iter().any(|record| record.id == *id) {
                 return Err(format!("there is no token {id}; tidegate token list shows those there are").into());
             }
-            catalog.revoke_token(*id)?;
+            tokens.revoke(*id)?;
             wait();
             eprintln!("Token {id} is revoked.");
         }
@@ -123,7 +125,7 @@ fn is_first_of_its_kind(catalog: &Catalog, new: &NewToken) -> Result<bool, Store
     let now = Utc::now().timestamp_micros();
     let counts = |record: &TokenRecord| record.revoked_at.is_none() && record.expires_at.is_none_or(|end| now < end);
     let of_its_kind = |record: &TokenRecord| Access::of_record(record).class() == own.class();
-    let tokens = catalog.tokens()?;
+    let tokens = TokenTable(catalog).all()?;
     Ok(!own.is_private() && !tokens.iter().any(|record| counts(record) && of_its_kind(record)))
 }
 

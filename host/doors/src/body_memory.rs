@@ -4,12 +4,11 @@
 //! gets at most half of the budget, so that its slow bodies leave the other half to other senders. Of the turns in which
 //! large bodies are split into events, it gets half as well, and stands in the common line for no more than that.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use tidegate_model::{Code, Failure};
-use tidegate_service::{Identity, Tenant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tidegate_service::{Account, FairShare, Identity, Permits, Share, UsedUp};
+use tokio::sync::Semaphore;
 
 /// How many bytes one permit of the semaphore stands for.
 pub(crate) const PERMIT: usize = 4 << 10;
@@ -19,33 +18,19 @@ pub(crate) const PERMIT: usize = 4 << 10;
 /// cores would only hold more trees.
 const TURNS: std::ops::RangeInclusive<usize> = 1..=8;
 
-/// The memory budget for all bodies that are being read or stored; clones share it.
+/// The memory budget for all bodies that are being read or stored, as all may use it or the holder of one token; clones
+/// share it.
 #[derive(Debug, Clone)]
 pub struct BodyMemory {
-    permits: Arc<Semaphore>,
-    most: usize,
-    turns: Arc<Semaphore>,
-    most_turns: usize,
-    /// The share of each token that has something.
-    shares: Arc<Mutex<HashMap<Identity, Weak<Share>>>>,
-    /// That of the token whose memory this is.
-    own: Option<Arc<Share>>,
+    budget: Arc<Budget>,
+    permits: Arc<Share>,
+    turns: Arc<Share>,
 }
 
-/// What one token may have at once.
 #[derive(Debug)]
-struct Share {
-    permits: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
-}
-
-/// A turn to split a large body into events. Dropping it lets the next request go on.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    _common: Option<OwnedSemaphorePermit>,
-    _own: Option<OwnedSemaphorePermit>,
-    /// The share stays known as long as it has turns.
-    _share: Option<Arc<Share>>,
+struct Budget {
+    permits: FairShare,
+    turns: FairShare,
 }
 
 impl BodyMemory {
@@ -56,36 +41,20 @@ impl BodyMemory {
         Self::with_turns(most, cores.clamp(*TURNS.start(), *TURNS.end()))
     }
 
-    fn with_turns(most: usize, most_turns: usize) -> Self {
-        let (permits, turns) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(most_turns)));
-        Self { permits, most, turns, most_turns, shares: Arc::default(), own: None }
+    fn with_turns(most: usize, turns: usize) -> Self {
+        let budget = Budget { permits: FairShare::new(most), turns: FairShare::new(turns) };
+        Self { permits: budget.permits.whole(()), turns: budget.turns.whole(()), budget: Arc::new(budget) }
     }
 
     /// The same budget as the holder of a token may use it.
     pub(crate) fn of(&self, token: Identity) -> Self {
-        let tenant = Tenant::Token(token);
-        let most = tenant.share(self.most);
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = shares.get(&token).and_then(Weak::upgrade).unwrap_or_else(|| {
-            shares.retain(|_, share| share.strong_count() > 0);
-            let turns = Arc::new(Semaphore::new(tenant.share(self.most_turns)));
-            let own = Arc::new(Share { permits: Arc::new(Semaphore::new(most)), turns });
-            shares.insert(token, Arc::downgrade(&own));
-            own
-        });
-        drop(shares);
-        Self { most, own: Some(own), ..self.clone() }
+        let (budget, account) = (Arc::clone(&self.budget), Account::Token(token));
+        Self { permits: budget.permits.of(account, || ()), turns: budget.turns.of(account, || ()), budget }
     }
 
-    /// Waits for a turn to split a large body into events: for one of its token first, and then for one of all, so that
-    /// many bodies of one token do not stand before those of others.
-    pub(crate) async fn turn(&self) -> Turn {
-        // The semaphores are never closed, so there is always a permit.
-        let own = match &self.own {
-            Some(share) => Arc::clone(&share.turns).acquire_owned().await.ok(),
-            None => None,
-        };
-        Turn { _common: Arc::clone(&self.turns).acquire_owned().await.ok(), _own: own, _share: self.own.clone() }
+    /// Waits for a turn to split a large body into events. Dropping it lets the next request go on.
+    pub(crate) async fn turn(&self) -> Option<Permits> {
+        self.budget.turns.take(&self.turns).await.ok()
     }
 
     /// An empty reservation.
@@ -95,47 +64,20 @@ impl BodyMemory {
 
     /// How many bytes are reserved of the whole budget.
     pub fn used(&self) -> usize {
-        self.most.saturating_sub(self.permits.available_permits()) * PERMIT
+        self.budget.permits.held() * PERMIT
     }
 
     /// Takes permits, at once or not at all.
-    fn take(&self, count: u32) -> Result<Held, Failure> {
-        let full = |what: &str| {
+    fn take(&self, count: u32) -> Result<Permits, Failure> {
+        self.budget.permits.try_take(&self.permits, count).map_err(|used_up| {
+            let what = match used_up {
+                UsedUp::Share => "of this token arrive",
+                UsedUp::All => "arrive",
+            };
             let message =
                 format!("too many bytes of logs {what} at once; nothing of the request was stored, try again");
             Failure::new(Code::TooManyRequests, message)
-        };
-        let own = self.own.as_ref().map(|own| Arc::clone(&own.permits).try_acquire_many_owned(count)).transpose();
-        let own = own.map_err(|_| full("of this token arrive"))?;
-        let all = Arc::clone(&self.permits).try_acquire_many_owned(count).map_err(|_| full("arrive"))?;
-        Ok(Held { all, own })
-    }
-}
-
-/// Permits of the whole budget, and as many of the share of a token.
-#[derive(Debug)]
-struct Held {
-    all: OwnedSemaphorePermit,
-    own: Option<OwnedSemaphorePermit>,
-}
-
-impl Held {
-    fn count(&self) -> usize {
-        self.all.num_permits()
-    }
-
-    /// Takes so many of them out, of which there are at least as many.
-    fn split(&mut self, count: usize) -> Option<Self> {
-        let own = self.own.as_mut().and_then(|own| own.split(count));
-        Some(Self { all: self.all.split(count)?, own })
-    }
-
-    fn merge(&mut self, more: Self) {
-        self.all.merge(more.all);
-        match (&mut self.own, more.own) {
-            (Some(own), Some(more)) => own.merge(more),
-            (own, more) => *own = own.take().or(more),
-        }
+        })
     }
 }
 
@@ -143,13 +85,13 @@ impl Held {
 #[derive(Debug)]
 pub struct BodyReservation {
     memory: BodyMemory,
-    held: Option<Held>,
+    held: Option<Permits>,
 }
 
 impl BodyReservation {
     /// Takes so many of the reserved bytes out, as a reservation of its own.
     pub(crate) fn split(&mut self, bytes: usize) -> Self {
-        let count = bytes.div_ceil(PERMIT).min(self.held.as_ref().map_or(0, Held::count));
+        let count = bytes.div_ceil(PERMIT).min(self.held.as_ref().map_or(0, Permits::count));
         Self { memory: self.memory.clone(), held: self.held.as_mut().and_then(|held| held.split(count)) }
     }
 
@@ -159,8 +101,8 @@ impl BodyReservation {
     /// # Errors
     /// [`Code::TooManyRequests`] when all requests together, or those of its token, hold too much memory.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
-        let wanted = bytes.div_ceil(PERMIT).min(self.memory.most);
-        let held = self.held.as_ref().map_or(0, Held::count);
+        let wanted = bytes.div_ceil(PERMIT).min(self.memory.permits.most());
+        let held = self.held.as_ref().map_or(0, Permits::count);
         if wanted < held {
             // The permits that are split off are dropped, which releases them.
             drop(self.held.as_mut().and_then(|held_now| held_now.split(held - wanted)));
@@ -203,9 +145,6 @@ mod tests {
         large.hold(100 * PERMIT).unwrap();
         assert_eq!(memory.used(), 4 * PERMIT);
         large.hold(0).unwrap();
-        drop((greedy, other, large));
-        drop(memory.of([3; 32]));
-        assert_eq!(memory.shares.lock().unwrap().len(), 1, "shares that nobody uses are let go");
     }
 
     #[tokio::test]
@@ -217,7 +156,7 @@ mod tests {
                 tokio::spawn(async move { memory.turn().await })
             };
             let greedy: Vec<_> = (0..20).map(|_| waiting([1; 32])).collect();
-            while memory.turns.available_permits() > turns - half {
+            while memory.budget.turns.free() > turns - half {
                 tokio::task::yield_now().await;
             }
             let other = waiting([2; 32]);

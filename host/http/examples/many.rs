@@ -15,9 +15,10 @@ use sha2::{Digest, Sha256};
 use tidegate_compiler::compile_sql;
 use tidegate_http::{Startup, serve};
 use tidegate_model::{EndpointName, Manifest, Parameter};
+use tidegate_service::catalog::{EndpointTable, NewVersion};
 use tidegate_service::options::ServerOptions;
 use tidegate_service::{Options, Service};
-use tidegate_store::{NewVersion, Store, StoreOptions};
+use tidegate_store::{Store, StoreOptions};
 use tokio::net::TcpListener;
 
 const SOURCE: &str = "cloudflare.logs.prod";
@@ -52,7 +53,7 @@ fn make(folder: &Path, count: usize) {
             sources: &[(SOURCE.to_owned(), source)].into(),
             alerts: &[],
         };
-        store.catalog().put_endpoint(version).unwrap();
+        EndpointTable(store.catalog()).put(version).unwrap();
     }
     store.catalog().set_meta("seeded", "1").unwrap();
     println!("{count} endpoints saved in {:.1?}", began.elapsed());

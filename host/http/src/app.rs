@@ -12,7 +12,7 @@ use tidegate_service::{Identity, Service};
 
 use crate::call_statistics::CallStatistics;
 use crate::metrics::Metrics;
-use crate::notes::note;
+use crate::request_context::note;
 use crate::slow_queries::SlowQueries;
 
 /// The memory for answers to callers without a token, in bytes; half of it for answers to all of them, as for one token.
@@ -57,7 +57,7 @@ impl App {
     /// [`tidegate_model::Code::TooManyRequests`].
     pub(crate) fn limit_rate(&self, class: RequestClass, identity: Identity) -> Result<(), Failure> {
         let (taken, status) = self.service.rates.take(class, identity, Instant::now());
-        note(|notes| notes.rate = status);
+        note(|context| context.rate = status);
         taken
     }
 }

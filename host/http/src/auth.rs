@@ -12,7 +12,7 @@ use tidegate_service::Service;
 use tidegate_service::tokens::Access;
 
 use crate::failure::TOKEN;
-use crate::notes::note_caller;
+use crate::request_context::note_caller;
 
 /// The access of the request's token, which is in `Authorization: Bearer` or else in `X-API-KEY`: a token of this service or
 /// of an issuer. The token is noted for the request log.

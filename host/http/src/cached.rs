@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use tidegate_model::Failure;
-use tidegate_service::answer::TenantMemory;
+use tidegate_service::answer::AccountMemory;
 use tidegate_service::cache::{CacheEntry, CacheStatus};
 
 use crate::note_headers;
@@ -13,14 +13,14 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// The request headers on which a response depends.
 const VARY: &str = "authorization, x-api-key, accept, accept-encoding, svc-endpoint-redact-pii, lf-endpoint-redact-pii";
 
-/// The response from a cache entry, within the memory budget of the caller's tenant. `if_none_match` lists the versions
+/// The response from a cache entry, within the memory budget of the caller's account. `if_none_match` lists the versions
 /// that the caller has already: if the entry's version is among them, the response is 304 without a body.
 ///
 /// # Errors
 /// If the budget for answers that clients have not read yet is used up.
 pub(crate) async fn respond(
     entry: &CacheEntry,
-    memory: &TenantMemory,
+    memory: &AccountMemory,
     status: CacheStatus,
     if_none_match: Option<&str>,
 ) -> Result<Response<Body>, Failure> {
@@ -34,7 +34,7 @@ pub(crate) async fn respond(
         whole(entry.outgoing(memory).await?)
     };
     let headers = response.headers_mut();
-    note_headers::write(&entry.answer.metadata.notes, headers);
+    note_headers::write(&entry.answer.metadata, headers);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }

@@ -21,9 +21,9 @@ use crate::accept::take_format;
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
-use crate::notes::note;
 use crate::parameters::QueryBody;
 use crate::query::read_body;
+use crate::request_context::note;
 
 /// The most scans that are shown, and bytes of the text of a condition.
 const MOST_SCANS: usize = 200;
@@ -47,7 +47,7 @@ pub(crate) async fn explain(
     }
     let endpoint = service.endpoints.find(&access, &id_or_name).await?;
     // It is no call of the endpoint, so its statistics do not count it.
-    note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
+    note(|context| context.endpoint = Some(endpoint.manifest.name.to_string()));
     let read = |arrived: &QueryBody| arrived.read_with_tenant();
     let (mut sent, tenant) = read_body(service, &endpoint, &access, (&head, body), read).await?;
     let pinned = tenant.map(|tenant| pinned(tenant, now)).transpose()?;
@@ -64,7 +64,7 @@ pub(crate) async fn explain(
         }
     }
     let redact = endpoint.manifest.settings.redact_pii;
-    let checked = service.executor.checked(access.tenant(), endpoint, access, sent, Format::Json, redact).await?;
+    let checked = service.executor.checked(access.account(), endpoint, access, sent, Format::Json, redact).await?;
     let explanation = Arc::clone(&service.executor).explain(Arc::new(checked), now).await?;
     Ok(Json(shown(&explanation, pinned)))
 }

@@ -1,9 +1,9 @@
-//! The notes of a component as headers of the answer: `x-tidegate-note-KEY`.
-
-use std::collections::BTreeMap;
+//! What a component says of its answer as headers: its notes, `x-tidegate-note-KEY`. All answers of a component get theirs
+//! here: whole ones, streams and kept ones, also those of which only the version is told.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tidegate_service::answer::AnswerMetadata;
 
 /// Prefix of the name of each note's header; the key follows.
 const PREFIX: &str = "x-tidegate-note-";
@@ -15,9 +15,9 @@ const MOST_BYTES: usize = 8 << 10;
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Writes the notes into the headers of an answer, in the order of their keys, as long as they fit.
-pub(crate) fn write(notes: &BTreeMap<String, String>, headers: &mut HeaderMap) {
+pub(crate) fn write(metadata: &AnswerMetadata, headers: &mut HeaderMap) {
     let mut left = MOST_BYTES;
-    for (key, note) in notes {
+    for (key, note) in &metadata.notes {
         let (name, value) = (format!("{PREFIX}{key}"), encoded(note));
         let Some(rest) = left.checked_sub(name.len() + value.len()) else { continue };
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -40,14 +40,14 @@ fn encoded(note: &str) -> String {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
-    use tidegate_service::answer::AnswerMetadata;
+    use tidegate_runtime::{Answer, Body};
 
     use super::*;
 
     fn headers_of(notes: &[(&str, &str)], redact: bool) -> HeaderMap {
         let notes = notes.iter().map(|(key, note)| ((*key).to_owned(), (*note).to_owned())).collect();
         let mut headers = HeaderMap::new();
-        write(&AnswerMetadata::new(None, false, notes, redact).notes, &mut headers);
+        write(&AnswerMetadata::of(Answer { notes, ..Answer::from(Body::Empty) }, redact).1, &mut headers);
         headers
     }
 

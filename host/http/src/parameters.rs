@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Uri, header};
 use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure, json_fault};
-use tidegate_service::answer::TenantMemory;
+use tidegate_service::answer::AccountMemory;
 use tidegate_service::execution::{ParameterCollector, SentParameters};
 
 use crate::request_body::RequestBody;
@@ -34,7 +34,7 @@ impl QueryBody {
         uri: &Uri,
         headers: &HeaderMap,
         body: Body,
-        memory: &TenantMemory,
+        memory: &AccountMemory,
     ) -> Result<Self, Failure> {
         let body = RequestBody::read(headers, body, MAX_BODY, memory, "the body").await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -112,7 +112,7 @@ mod tests {
     use std::time::Duration;
 
     use tidegate_model::MOST_PARAMETERS;
-    use tidegate_service::Tenant;
+    use tidegate_service::Account;
     use tidegate_service::answer::TransferMemory;
     use tidegate_service::execution::AdhocQuery;
 
@@ -121,7 +121,7 @@ mod tests {
     async fn read(method: Method, uri: &str, kind: &str, body: &str) -> Result<SentParameters, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
-        let memory = TransferMemory::new(2 * MAX_BODY, Duration::ZERO).of(Tenant::Token([1; 32]));
+        let memory = TransferMemory::new(2 * MAX_BODY, Duration::ZERO).of(Account::Token([1; 32]));
         let body = Body::from(body.to_owned());
         QueryBody::wait(&method, &uri.parse().unwrap(), &headers, body, &memory).await?.read()
     }

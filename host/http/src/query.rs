@@ -27,8 +27,8 @@ use crate::auth::authenticate;
 use crate::cached;
 use crate::failure::Refusal;
 use crate::follow::{self, FollowParameters, wants_events};
-use crate::notes::note;
 use crate::parameters::QueryBody;
+use crate::request_context::note;
 use crate::response::{respond, respond_streamed};
 use crate::slow_queries::NotedQuery;
 
@@ -50,18 +50,18 @@ pub(crate) async fn query(
     let events = wants_events(&head.headers);
     if events {
         // Whoever reads events reads no other form of an error than that of its status.
-        note(|notes| notes.format = Some(Format::NdJson));
+        note(|context| context.format = Some(Format::NdJson));
     }
     let access = authenticate(service, &head.headers)?;
-    note(|notes| notes.errors = access.errors);
+    note(|context| context.errors = access.errors);
     app.limit_rate(RequestClass::Queries, access.identity)?;
     let endpoint = service.endpoints.find(&access, &id_or_name).await?;
-    note(|notes| {
-        notes.endpoint = Some(endpoint.manifest.name.to_string());
-        notes.endpoint_id = Some(endpoint.id);
-        notes.errors = access.errors.or(endpoint.manifest.settings.errors);
+    note(|context| {
+        context.endpoint = Some(endpoint.manifest.name.to_string());
+        context.endpoint_id = Some(endpoint.id);
+        context.errors = access.errors.or(endpoint.manifest.settings.errors);
     });
-    let tenant = access.tenant();
+    let account = access.account();
     let mut sent = read_body(service, &endpoint, &access, (&head, body), |arrived| arrived.read()).await?;
     let mut format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let mut follow = None;
@@ -72,11 +72,11 @@ pub(crate) async fn query(
             sent.adhoc = Some(whole_table(&endpoint)?);
         }
     }
-    note(|notes| notes.format = Some(format));
+    note(|context| context.format = Some(format));
     let shows_cost = learns_cost(&access);
     let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
     let caller = Arc::clone(&access);
-    let checked = Arc::new(service.executor.checked(tenant, endpoint, access, sent, format, redact).await?);
+    let checked = Arc::new(service.executor.checked(account, endpoint, access, sent, format, redact).await?);
     let record = Arc::<RunRecord>::default();
     let follow = follow.map(|FollowParameters { rows, since, seen }| FollowRequest {
         request: Arc::clone(&checked),
@@ -88,27 +88,27 @@ pub(crate) async fn query(
     });
     if follow.is_none() {
         let (request, record) = (Arc::clone(&checked), Arc::clone(&record));
-        note(|notes| notes.query = Some(NotedQuery { request, record, arrived: now, answered: None }));
+        note(|context| context.query = Some(NotedQuery { request, record, arrived: now, answered: None }));
     }
     let answer = service.answer(&checked, now, follow, &record).await;
     note_run(&record);
     if !matches!(answer, Ok(QueryAnswer::Followed(_) | QueryAnswer::Streamed(_))) {
-        note(|notes| notes.query.iter_mut().for_each(|query| query.answered = Some(began.elapsed())));
+        note(|context| context.query.iter_mut().for_each(|query| query.answered = Some(began.elapsed())));
     }
     let mut response = match answer? {
         QueryAnswer::Followed(follower) => {
-            note(|notes| notes.followed = true);
+            note(|context| context.followed = true);
             return Ok(follow::respond(follower));
         }
         QueryAnswer::Streamed(streamed) => return Ok(cached::bypassed(respond_streamed(streamed))),
         QueryAnswer::Made(encoded) => cached::bypassed(respond(encoded)),
         QueryAnswer::Kept(found) => {
             app.metrics.cache_lookup(found.name());
-            note(|notes| notes.cache = Some(found.name()));
+            note(|context| context.cache = Some(found.name()));
             match found {
                 Lookup::Cached(entry, status) => {
                     let versions = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-                    cached::respond(&entry, &service.executor.answers().of(tenant), status, versions).await?
+                    cached::respond(&entry, &service.executor.answers().of(account), status, versions).await?
                 }
                 Lookup::Uncached(answer) => cached::uncacheable(respond(answer)),
             }
@@ -120,7 +120,7 @@ pub(crate) async fn query(
     Ok(response)
 }
 
-/// What `read` finds in a request. A large body is read in one of the token's places.
+/// What `read` finds in a request. A large body is read with one of the token's permits.
 pub(crate) async fn read_body<T: Send + 'static>(
     service: &Service,
     endpoint: &Endpoint,
@@ -128,12 +128,12 @@ pub(crate) async fn read_body<T: Send + 'static>(
     (head, body): (&Parts, Body),
     read: impl FnOnce(&QueryBody) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let (executor, tenant) = (&service.executor, access.tenant());
-    let memory = executor.answers().of(tenant);
+    let (executor, account) = (&service.executor, access.account());
+    let memory = executor.answers().of(account);
     let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body, &memory).await?;
     if arrived.is_large() {
         let limit = limits_of(executor.limits(), endpoint, access).wall_clock;
-        executor.run_in_place(tenant, limit, async move { read(&arrived) }).await
+        executor.run_with_permit(account, limit, async move { read(&arrived) }).await
     } else {
         read(&arrived)
     }
@@ -158,7 +158,7 @@ pub(crate) fn write_cost(cost: StatementCost, headers: &mut HeaderMap) {
 /// Notes the class in which the component ended, if it ran for this request and ended without an answer.
 fn note_run(record: &RunRecord) {
     if let Some(class) = record.report().and_then(|report| report.ended) {
-        note(|notes| notes.ended = Some(class));
+        note(|context| context.ended = Some(class));
     }
 }
 

@@ -11,7 +11,7 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use tidegate_model::{Code, Failure};
-use tidegate_service::answer::{Reservation, TenantMemory};
+use tidegate_service::answer::{AccountMemory, Reservation};
 
 /// The smallest buffer, in bytes.
 const LEAST: usize = 4 << 10;
@@ -39,7 +39,7 @@ impl RequestBody {
         headers: &HeaderMap,
         mut body: Body,
         limit: usize,
-        memory: &TenantMemory,
+        memory: &AccountMemory,
         what: &str,
     ) -> Result<Self, Failure> {
         let encoding = headers.get_all(header::CONTENT_ENCODING).iter().map(|value| value.as_bytes().trim_ascii());
@@ -86,13 +86,13 @@ mod tests {
     use std::time::Duration;
 
     use futures::stream;
-    use tidegate_service::Tenant;
+    use tidegate_service::Account;
     use tidegate_service::answer::TransferMemory;
 
     use super::*;
 
     const LIMIT: usize = 64 << 10;
-    const TENANT: Tenant = Tenant::Token([1; 32]);
+    const ACCOUNT: Account = Account::Token([1; 32]);
 
     fn memory(bytes: usize) -> TransferMemory {
         TransferMemory::new(bytes, Duration::from_millis(10))
@@ -104,7 +104,7 @@ mod tests {
     }
 
     async fn code(memory: &TransferMemory, body: Body) -> Result<usize, Code> {
-        let read = RequestBody::read(&HeaderMap::new(), body, LIMIT, &memory.of(TENANT), "the body").await;
+        let read = RequestBody::read(&HeaderMap::new(), body, LIMIT, &memory.of(ACCOUNT), "the body").await;
         read.map(|read| read.bytes.len()).map_err(|failure| failure.code)
     }
 
@@ -122,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_compressed_body_is_refused_before_it_is_read() {
-        let memory = memory(1 << 20).of(TENANT);
+        let memory = memory(1 << 20).of(ACCOUNT);
         let read = async |encoding: &'static str| {
             let headers = HeaderMap::from_iter([(header::CONTENT_ENCODING, encoding.parse().unwrap())]);
             RequestBody::read(&headers, Body::empty(), LIMIT, &memory, "the body")
@@ -141,7 +141,7 @@ mod tests {
     async fn what_has_arrived_counts_for_its_token() {
         let memory = memory(4 * LIMIT);
         let waiting = |memory: &TransferMemory| {
-            let memory = memory.of(TENANT);
+            let memory = memory.of(ACCOUNT);
             let first = stream::iter([Ok::<_, io::Error>(Bytes::from(vec![b'x'; LIMIT]))]);
             let body = Body::from_stream(futures::StreamExt::chain(first, stream::pending()));
             tokio::spawn(async move {
@@ -153,7 +153,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(code(&memory, chunks(&[100], None)).await, Err(Code::TooManyRequests));
-        let other = memory.of(Tenant::Token([2; 32]));
+        let other = memory.of(Account::Token([2; 32]));
         let read = RequestBody::read(&HeaderMap::new(), chunks(&[100], None), LIMIT, &other, "the body").await.unwrap();
         assert_eq!(memory.used(), 2 * LIMIT + 100);
         drop(read);

@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
 use http_body_util::StreamBody;
 use tidegate_model::number;
-use tidegate_service::answer::{Encoded, Outgoing, Streamed, TenantMemory};
+use tidegate_service::answer::{AccountMemory, Encoded, Outgoing, Streamed};
 
 use crate::note_headers;
 
@@ -28,7 +28,7 @@ pub(crate) struct Accounted;
 pub(crate) fn respond(encoded: Encoded) -> Response<Body> {
     let (outgoing, metadata) = encoded.into_outgoing();
     let mut response = whole(outgoing);
-    note_headers::write(&metadata.notes, response.headers_mut());
+    note_headers::write(&metadata, response.headers_mut());
     response
 }
 
@@ -53,13 +53,13 @@ pub(crate) fn respond_streamed(streamed: Streamed) -> Response<Body> {
     let mut response = with_body(Body::new(StreamBody::new(frames)), content_type, false, memory);
     response.headers_mut().insert(header::TRAILER, HeaderValue::from_static(TRUNCATED));
     if let Some(metadata) = metadata {
-        note_headers::write(&metadata.notes, response.headers_mut());
+        note_headers::write(&metadata, response.headers_mut());
     }
     response
 }
 
 /// The response with a body. Its memory budget is an extension, for middleware that changes the bytes.
-fn with_body(body: Body, content_type: &'static str, truncated: bool, memory: TenantMemory) -> Response<Body> {
+fn with_body(body: Body, content_type: &'static str, truncated: bool, memory: AccountMemory) -> Response<Body> {
     let mut response = Response::new(body);
     response.extensions_mut().insert(memory);
     let headers = response.headers_mut();

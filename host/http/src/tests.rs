@@ -19,6 +19,7 @@ use base64::prelude::BASE64_STANDARD;
 use futures::stream;
 use serde_json::{Value, json};
 use tidegate_model::Code;
+use tidegate_service::catalog::{AlertTable, EndpointTable};
 use tidegate_service::{Options, Service};
 use tower::ServiceExt;
 
@@ -73,7 +74,7 @@ impl Running {
     #[expect(clippy::disallowed_methods, reason = "a test looks at what is stored")]
     fn state(&self) -> (Vec<(String, i64)>, usize) {
         let catalog = self.app.service.store.catalog();
-        let entries = catalog.endpoint_entries().unwrap().into_iter().map(|entry| (entry.name, entry.version));
+        let entries = EndpointTable(catalog).entries().unwrap().into_iter().map(|entry| (entry.name, entry.version));
         (entries.collect(), self.app.service.tokens.records(catalog).unwrap().len())
     }
 
@@ -156,7 +157,7 @@ async fn a_change_is_refused_before_it_is_made_or_not_at_all() {
     assert_eq!(status, 200, "{made}");
     assert_eq!(running.used(), 0);
     let access = running.app.service.tokens.access(PRIVATE, running.app.service.clock.now()).unwrap();
-    let memory = running.app.service.executor.answers().of(access.tenant());
+    let memory = running.app.service.executor.answers().of(access.account());
     let requests = [
         ("POST", "/api/endpoints", endpoint("more", "a")),
         ("PATCH", "/api/endpoints/all", json!({"max_limit": 8})),
@@ -298,7 +299,7 @@ async fn a_client_who_leaves_does_not_cut_a_change_of_an_alert_in_half() {
     let (status, made) = running.manage("POST", alerts, alert.clone()).await;
     assert_eq!(status, 201, "{made}");
     #[expect(clippy::disallowed_methods, reason = "a test looks at what is stored")]
-    let secret = |name: &str| running.app.service.store.catalog().alert_secret(id, name).unwrap();
+    let secret = |name: &str| AlertTable(running.app.service.store.catalog()).secret(id, name).unwrap();
     let first = secret("a");
     assert!(first.is_some());
     // The client leaves after so many steps of its request.

@@ -9,6 +9,7 @@ use tidegate_model::Failure;
 use tidegate_store::{Store, StoreError};
 
 use crate::blocking::blocking;
+use crate::catalog::EndpointTable;
 
 /// The components whose kind is remembered.
 const REMEMBERED: u64 = 100_000;
@@ -57,7 +58,7 @@ impl ComponentKinds {
         if let Some(kind) = self.kinds.get(digest) {
             return Ok(kind);
         }
-        let component = self.store.catalog().component(digest)?;
+        let component = EndpointTable(self.store.catalog()).component(digest)?;
         let generated = component.is_none_or(|component| is_generated(&component));
         let kind = if generated { ComponentKind::Sql } else { ComponentKind::Wasm };
         self.kinds.insert(digest.to_owned(), kind);

@@ -3,7 +3,7 @@
 //! Operators of the query engine compute for a while between two points at which they can be stopped or yield, and a
 //! hostile statement makes these intervals long. On separate threads they cannot delay accepting a connection,
 //! answering a health check, or telling a caller that the time is over. There are more threads than processors, so that
-//! the operating system shares the processors among statements that do not yield by themselves. One tenant gets at most
+//! the operating system shares the processors among statements that do not yield by themselves. One account gets at most
 //! half of the threads (see [`InTurn`]).
 
 use std::future::Future;
@@ -67,17 +67,17 @@ impl Compute {
         })
     }
 
-    /// Runs the work of a request on these threads, in turns of its tenant. The permit is returned when the work has
+    /// Runs the work of a request on these threads, in turns of its account. The permit is returned when the work has
     /// ended.
     ///
     /// # Errors
     /// As [`Compute::run`].
     pub(crate) async fn run_in<T: Send + 'static>(
         &self,
-        place: Arc<Permit>,
+        permit: Arc<Permit>,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.run(InTurn::new(place, work.boxed())).await
+        self.run(InTurn::new(permit, work.boxed())).await
     }
 
     /// Starts work on these threads that delivers its results by itself. If the returned task is dropped, the work
@@ -150,12 +150,12 @@ mod turn_tests {
     use tidegate_model::Failure;
 
     use super::*;
+    use crate::account::Account;
     use crate::admission::Admission;
     use crate::options::AdmissionOptions;
-    use crate::tenant::Tenant;
 
-    const A: Tenant = Tenant::Token([1; 32]);
-    const B: Tenant = Tenant::Token([2; 32]);
+    const A: Account = Account::Token([1; 32]);
+    const B: Account = Account::Token([2; 32]);
     const LONG: Duration = Duration::from_millis(1_000);
 
     fn admission(compute: &Compute) -> Admission {
@@ -172,19 +172,19 @@ mod turn_tests {
     }
 
     #[tokio::test]
-    async fn one_tenant_leaves_half_of_the_threads_to_others() {
+    async fn one_account_leaves_half_of_the_threads_to_others() {
         let compute = Arc::new(Compute::start().unwrap());
         let admission = admission(&compute);
         let mut hostile = Vec::new();
         for _ in 0..compute.threads() + 8 {
-            let place = Arc::new(admission.enter(A).await.unwrap());
+            let permit = Arc::new(admission.enter(A).await.unwrap());
             let compute = Arc::clone(&compute);
-            hostile.push(tokio::spawn(async move { compute.run_in(place, stubborn()).await }));
+            hostile.push(tokio::spawn(async move { compute.run_in(permit, stubborn()).await }));
         }
         tokio::time::sleep(LONG / 10).await;
         let began = Instant::now();
-        let place = Arc::new(admission.enter(B).await.unwrap());
-        assert_eq!(compute.run_in(place, async { Ok(1) }).await.unwrap(), 1);
+        let permit = Arc::new(admission.enter(B).await.unwrap());
+        assert_eq!(compute.run_in(permit, async { Ok(1) }).await.unwrap(), 1);
         assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
         assert!(hostile.iter().all(|work| !work.is_finished()), "the others are still at it");
         for work in hostile {
@@ -197,8 +197,8 @@ mod turn_tests {
     async fn a_place_is_free_when_the_work_has_really_ended() {
         let compute = Compute::start().unwrap();
         let admission = admission(&compute);
-        let place = Arc::new(admission.enter(A).await.unwrap());
-        let waiting = tokio::time::timeout(LONG / 10, compute.run_in(place, stubborn()));
+        let permit = Arc::new(admission.enter(A).await.unwrap());
+        let waiting = tokio::time::timeout(LONG / 10, compute.run_in(permit, stubborn()));
         assert!(waiting.await.is_err());
         assert_eq!(admission.numbers().0, 1, "nobody waits for it, and it goes on");
         let began = Instant::now();
@@ -214,14 +214,14 @@ mod turn_tests {
         let admission = admission(&compute);
         let mut work = Vec::new();
         for _ in 0..3 * compute.threads() {
-            let Ok(place) = admission.enter(A).await.map(Arc::new) else { break };
+            let Ok(permit) = admission.enter(A).await.map(Arc::new) else { break };
             let compute = Arc::clone(&compute);
             work.push(tokio::spawn(async move {
                 let step = async {
                     std::thread::sleep(LONG / 20);
                     Ok(())
                 };
-                compute.run_in(place, step).await
+                compute.run_in(permit, step).await
             }));
         }
         for (n, work) in work.into_iter().enumerate() {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tidegate_compiler::is_generated_code;
 use tidegate_model::{Code, Failure};
 use tidegate_runtime::{Endpoint as Prepared, PoolUse, Runtime};
-use tidegate_store::{EndpointEntry, Store};
+use tidegate_store::Store;
 
+use crate::catalog::{EndpointEntry, EndpointTable};
 use crate::failures::of_store;
 use crate::inspection::{ComponentCode, inspect};
 use crate::registry::{Endpoint, Registry};
@@ -123,7 +124,7 @@ impl Endpoints {
     /// # Errors
     /// The catalog's; that it has no such component.
     pub fn stored_component(&self, digest: &str) -> Result<Vec<u8>, Failure> {
-        let component = self.store.catalog().component(digest).map_err(of_store)?;
+        let component = EndpointTable(self.store.catalog()).component(digest).map_err(of_store)?;
         component.ok_or_else(|| Failure::new(Code::Internal, "the component of the endpoint is missing"))
     }
 

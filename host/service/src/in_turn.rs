@@ -1,9 +1,9 @@
-//! Work that takes its tenant's turns on the compute threads: one tenant never holds more than half of them.
+//! Work that takes its account's turns on the compute threads: one account never holds more than half of them.
 //!
 //! Work should let go of its thread every few milliseconds. A step of the engine that does not holds its thread for as
-//! long as it lasts, whether or not anybody still waits for it. So a tenant has fewer turns ([`Turns`](crate::turns::Turns))
+//! long as it lasts, whether or not anybody still waits for it. So an account has fewer turns ([`Turns`](crate::turns::Turns))
 //! than there are threads. The tasks that the engine starts for a statement take turns too. All of them hold the
-//! request's place ([`Permit`]), which becomes free when the last of them has really ended.
+//! request's permit ([`Permit`]), which becomes free when the last of them has really ended.
 
 use std::any::Any;
 use std::future::Future;
@@ -18,37 +18,37 @@ use futures::{FutureExt, Stream};
 use crate::admission::Permit;
 
 tokio::task_local! {
-    /// The place of the work that runs on this thread in its turn.
+    /// The permit of the work that runs on this thread in its turn.
     static HELD: Arc<Permit>;
 }
 
-/// Work, or rows, that take turns and hold a place.
+/// Work, or rows, that take turns and hold a permit.
 pub(crate) struct InTurn<W> {
-    // Dropped before the place is free.
+    // Dropped before the permit is free.
     work: W,
-    place: Arc<Permit>,
+    permit: Arc<Permit>,
     ticket: Option<u64>,
 }
 
 impl<W> InTurn<W> {
-    pub(crate) fn new(place: Arc<Permit>, work: W) -> Self {
-        Self { work, place, ticket: None }
+    pub(crate) fn new(permit: Arc<Permit>, work: W) -> Self {
+        Self { work, permit, ticket: None }
     }
 
     /// Goes on with the work, if there is a turn. What is part of work that has its turn needs none.
     fn step<T>(&mut self, cx: &mut Context<'_>, go: impl FnOnce(&mut W, &mut Context<'_>) -> Poll<T>) -> Poll<T> {
-        if HELD.try_with(|held| Arc::ptr_eq(held, &self.place)).unwrap_or(false) {
+        if HELD.try_with(|held| Arc::ptr_eq(held, &self.permit)).unwrap_or(false) {
             return go(&mut self.work, cx);
         }
-        let Some(_turn) = self.place.turns().take(&mut self.ticket, cx.waker()) else { return Poll::Pending };
-        HELD.sync_scope(Arc::clone(&self.place), || go(&mut self.work, cx))
+        let Some(_turn) = self.permit.turns().take(&mut self.ticket, cx.waker()) else { return Poll::Pending };
+        HELD.sync_scope(Arc::clone(&self.permit), || go(&mut self.work, cx))
     }
 }
 
 impl<W> Drop for InTurn<W> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.place.turns().leave(ticket);
+            self.permit.turns().leave(ticket);
         }
     }
 }
@@ -80,7 +80,7 @@ struct Tasks;
 impl JoinSetTracer for Tasks {
     fn trace_future(&self, task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
         match HELD.try_with(Arc::clone) {
-            Ok(place) => InTurn::new(place, task).boxed(),
+            Ok(permit) => InTurn::new(permit, task).boxed(),
             Err(_) => task,
         }
     }
@@ -90,9 +90,9 @@ impl JoinSetTracer for Tasks {
         work: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
     ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
         match HELD.try_with(Arc::clone) {
-            Ok(place) => Box::new(move || {
+            Ok(permit) => Box::new(move || {
                 let result = work();
-                drop(place);
+                drop(permit);
                 result
             }),
             Err(_) => work,

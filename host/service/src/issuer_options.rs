@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_model::LimitSet;
 
-use crate::issuers::algorithm::Algorithm;
 use crate::networks::Network;
+use crate::signature_algorithm::Algorithm;
 
 /// An issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -253,7 +253,7 @@ pub struct AdmissionOptions {
 
 impl AdmissionOptions {
     /// The number of queries that run at the same time, on this machine.
-    pub fn places(&self) -> usize {
+    pub fn permits(&self) -> usize {
         match self.concurrency {
             0 => (std::thread::available_parallelism().map_or(2, usize::from) * 8).max(32),
             set => set,

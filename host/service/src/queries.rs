@@ -47,7 +47,7 @@ impl Service {
         if !is_kept && request.format == Format::NdJson {
             return executor.execute_streamed(Arc::clone(request), arrived, record).await.map(QueryAnswer::Streamed);
         }
-        let execution = executor.execute(Arc::clone(request), arrived, request.tenant, record);
+        let execution = executor.execute(Arc::clone(request), arrived, request.account, record);
         if is_kept {
             self.cache.answer(request, execution).await.map(QueryAnswer::Kept)
         } else {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_model::{Code, Failure};
 
+use crate::account::Identity;
 use crate::options::RateOptions;
-use crate::tenant::Identity;
 
 /// The class in which a request is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -15,9 +15,10 @@ use tidegate_compiler::{code_of, compile_adhoc};
 use tidegate_model::{Code, Failure, Manifest, TextLimits};
 use tidegate_runtime::{Endpoint as Prepared, Runtime};
 use tidegate_sql::SavedQuery;
-use tidegate_store::{EndpointEntry, EndpointRecord, Store};
+use tidegate_store::Store;
 use uuid::Uuid;
 
+use crate::catalog::{EndpointEntry, EndpointRecord, EndpointTable};
 use crate::failures::of_store;
 use crate::start_error::StartError;
 
@@ -229,7 +230,7 @@ impl Registry {
     }
 
     fn read_from(&self, store: &Store, entry: &EndpointEntry) -> Result<Endpoint, Failure> {
-        let record = store.catalog().endpoint_version(entry.id, entry.version).map_err(of_store)?;
+        let record = EndpointTable(store.catalog()).version(entry.id, entry.version).map_err(of_store)?;
         let record = record.ok_or_else(|| Failure::new(Code::Internal, "the endpoint is missing in the catalog"))?;
         Endpoint::of(record, self.text)
     }

@@ -14,6 +14,7 @@ use crate::alerts::{self, Alerts};
 use crate::answer::TransferMemory;
 use crate::blocking::blocking;
 use crate::cache::{Cache, warm};
+use crate::catalog::EndpointTable;
 use crate::clock::Clock;
 use crate::component_kinds::ComponentKinds;
 use crate::compute::Compute;
@@ -95,7 +96,7 @@ impl Service {
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let runtime = RuntimeOptions {
-            concurrency: options.admission.places(),
+            concurrency: options.admission.permits(),
             limits: options.limits.clone(),
             artefacts: Some(ArtefactOptions {
                 folder: options.data_dir.join("compiled"),
@@ -111,7 +112,7 @@ impl Service {
         let engines = Engines::start(runtime, engine, cut)?;
         let service = Self::over(options, store, tokens, &engines, workers, clock).await?;
         seed::sources(&service.store)?;
-        service.registry.fill(service.store.catalog().endpoint_entries()?);
+        service.registry.fill(EndpointTable(service.store.catalog()).entries()?);
         seed::endpoints(&service.registrar).await?;
         packs::install(&service.registrar, &service.options.packs).await?;
         packs::declare(&service.registrar, &service.options.pack_sources).await?;
@@ -158,7 +159,7 @@ impl Service {
             outcomes: ComponentOutcomes::default(),
             limits: options.limits.clone(),
         });
-        let following = Following::new(&options.follow, &executor, &tokens, clock, options.admission.places());
+        let following = Following::new(&options.follow, &executor, &tokens, clock, options.admission.permits());
         // The store must not keep the executor, which has the store.
         let busy = Arc::downgrade(&executor);
         store.give_way_to(move || busy.upgrade().is_some_and(|executor| executor.admission.is_busy()));

@@ -11,9 +11,10 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::empty::EmptyTable;
 use tidegate_model::{Audience, Failure};
 use tidegate_sql::{SavedQuery, SavedTable, Sources, StoredTable};
-use tidegate_store::{AudienceTable, EndpointEntry, Store, StoreError};
+use tidegate_store::{AudienceTable, Store, StoreError};
 use uuid::Uuid;
 
+use crate::catalog::EndpointEntry;
 use crate::failures::of_store;
 use crate::registry::{Endpoint, Registry};
 use crate::save_request::SaveRequest;

@@ -1,13 +1,13 @@
-//! Turns: how many compute threads the work of one tenant may occupy at the same time.
+//! Turns: how many compute threads the work of one account may occupy at the same time.
 //!
 //! A piece of work holds a turn while it runs on a thread. If no turn is free, the work waits without occupying a
-//! thread. Waiting work of a tenant is woken in order of arrival, when one of the tenant's turns ends.
+//! thread. Waiting work of an account is woken in order of arrival, when one of the account's turns ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// The turns of one tenant.
+/// The turns of one account.
 #[derive(Debug)]
 pub(crate) struct Turns {
     most: usize,
@@ -67,7 +67,7 @@ fn wake(next: Option<(u64, Waker)>) {
     }
 }
 
-/// A turn: one of the tenant's threads while work runs on it. Dropping it ends the turn.
+/// A turn: one of the account's threads while work runs on it. Dropping it ends the turn.
 pub(crate) struct Turn<'a>(&'a Turns);
 
 impl Drop for Turn<'_> {

@@ -70,10 +70,7 @@ mod uuid_text;
 mod wal;
 
 pub use background::dropped::Dropped;
-pub use catalog::{
-    AlertMessage, AlertRecord, AlertState, Catalog, DeniedRecord, EndpointEntry, EndpointRecord, LogDamage, NewAlert,
-    NewVersion, RetentionState, RetentionWord, RunOutcome, TokenRecord, is_due as is_alert_due,
-};
+pub use catalog::{Catalog, LogDamage, RetentionState, RetentionWord, check_name};
 pub use error::StoreError;
 pub use ingest::request_key::RequestKey;
 pub use ingest::{

@@ -1,7 +1,6 @@
 //! Compiling what authors send: apart, bounded, and in nobody's way.
 
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_tests::{Answer, Data, EDGE, PRIVATE, Server, binary, folder, now, request, until};
@@ -74,7 +73,7 @@ fn a_module_that_compiles_for_minutes_is_refused_in_time_and_holds_up_nobody() {
     assert!(endless.len() > 4 << 20);
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| put(&server, "endless", &endless));
-        std::thread::sleep(Duration::from_millis(500));
+        until("it compiles", || children(&server) > 0);
         // What was compiled before is registered and called meanwhile, and so are saved queries.
         assert_eq!(put(&server, "other", &with_module("other", module)).status, 201);
         assert_eq!(server.query("other", &[]).ids(), ["1"]);

@@ -1,7 +1,7 @@
 //! What does not fit the columns of a source is read under its own name all the same.
 
 use serde_json::{Map, Value, json};
-use tidegate_tests::{Data, Server};
+use tidegate_tests::{Data, Server, until};
 
 const TIME: i64 = 1_763_633_702_000_000;
 const SOURCE: &str = "postgres.logs";
@@ -151,11 +151,7 @@ fn an_endpoint_does_not_die_of_its_logs() {
         let endpoint = server.read("/api/endpoints/counting");
         endpoint["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty())
     };
-    let told = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        checked()
-    });
-    assert!(told, "{}", server.read("/api/endpoints/counting"));
+    until("what does not fit is told", checked);
     // Not "cannot be used any more": what it does not read of these logs works.
     server.query("counting", &[]).is(400);
     server.query("counting", &[("sql", "select count(*) as n from (select 1)")]).is(200);

@@ -1,4 +1,4 @@
-//! `/api/access` and its like: who reads what. The reports are made of plans, so they take a place like a query.
+//! `/api/access` and its like: who reads what. The reports are made of plans, so they take a permit like a query.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tidegate_model::{Code, Failure};
 use tidegate_service::access_report::AccessReports;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::Access;
-use tidegate_service::{Service, Tenant};
+use tidegate_service::{Account, Service};
 use uuid::Uuid;
 
 use super::access_view::{self, AccessOfClasses, AccessOfToken, AlertView, ClassView, RuleView, Shown};
@@ -38,14 +38,14 @@ impl Narrowed {
     }
 }
 
-/// Makes a report in one of the token's places.
+/// Makes a report with one of the token's permits.
 async fn planned<T: Send + 'static>(
     service: &Service,
     access: &Access,
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     let executor = &service.executor;
-    executor.run_in_place(Tenant::Token(access.identity), executor.limits().wall_clock, work).await
+    executor.run_with_permit(Account::Token(access.identity), executor.limits().wall_clock, work).await
 }
 
 /// `GET /api/access`: what the tokens of each class may do, those of each rule of an issuer, and what alerts read; `?source=`

@@ -10,7 +10,7 @@ use tidegate_service::answer::Reservation;
 use tidegate_service::tokens::Access;
 
 use super::{MAX_BODY, memory_of};
-use crate::notes::note;
+use crate::request_context::note;
 
 /// How much is taken, in bytes: an answer shows what a body defines, with defaults, state and warnings.
 const ROOM: usize = 2 * MAX_BODY;
@@ -32,6 +32,6 @@ pub(super) async fn take(service: &Service, access: &Access) -> Result<(), Failu
 /// As [`take`].
 pub(super) async fn keep(service: &Service, mut held: Reservation) -> Result<(), Failure> {
     held.hold(ROOM.min(service.options.admission.answer_memory / MOST)).await?;
-    note(|notes| notes.answer_room = Some(held));
+    note(|context| context.answer_room = Some(held));
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_model::{Alert, Code, Errors, Failure, LimitSet, MOST_ALERTS, Manifest, Parameter};
+use tidegate_service::catalog::EndpointRecord;
 use tidegate_service::registry::{self, CheckResult};
 use tidegate_service::{ComponentKind, SaveRequest, Service};
-use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
 use super::component_view::Component;

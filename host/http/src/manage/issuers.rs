@@ -7,9 +7,9 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_model::{Code, Failure, nearest};
+use tidegate_service::catalog::DeniedRecord;
 use tidegate_service::issuers::Issuers;
 use tidegate_service::tokens::{DeniedClaim, MOST_DENIED, NewDenial};
-use tidegate_store::DeniedRecord;
 use uuid::Uuid;
 
 use super::fields::{Definition as _, Fields, definition, shown_names};

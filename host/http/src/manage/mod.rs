@@ -26,7 +26,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
-use tidegate_service::answer::TenantMemory;
+use tidegate_service::answer::AccountMemory;
 use tidegate_service::tokens::Access;
 
 use self::precondition::Precondition;
@@ -83,8 +83,8 @@ impl FromRequestParts<Arc<App>> for Admin {
 }
 
 /// The memory for the bodies of a token's requests.
-fn memory_of(service: &Service, access: &Access) -> TenantMemory {
-    service.executor.answers().of(access.tenant())
+fn memory_of(service: &Service, access: &Access) -> AccountMemory {
+    service.executor.answers().of(access.account())
 }
 
 fn found<T>(value: T) -> ManageResult<T> {

@@ -382,6 +382,6 @@ pub(crate) async fn recent(
             return Err(Failure::new(Code::InvalidParameter, message).about("limit").into());
         }
     };
-    let (executor, tenant) = (Arc::clone(&admin.executor), admin.caller.tenant());
-    Ok(respond(executor.recent_rows(source.name, rows, tenant, admin.clock.now()).await?))
+    let (executor, account) = (Arc::clone(&admin.executor), admin.caller.account());
+    Ok(respond(executor.recent_rows(source.name, rows, account, admin.clock.now()).await?))
 }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::{Code, Errors, Failure, LimitSet};
 use tidegate_service::Service;
 use tidegate_service::access_report::Widened;
+use tidegate_service::catalog::TokenRecord;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::{Access, NewToken, generate_token};
-use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
 use super::fields::{Definition as _, Fields, definition, shown_names};

@@ -19,8 +19,8 @@ use super::saving::on_save;
 use crate::accept::take_format;
 use crate::cached::bypassed;
 use crate::failure::Refusal;
-use crate::notes::note;
 use crate::query::write_cost;
+use crate::request_context::note;
 use crate::response::respond;
 
 /// The error text for the field `arguments`: what it must be.
@@ -51,14 +51,14 @@ pub(crate) async fn run(admin: Admin, Path(id): Path<String>, request: Request) 
     let saving = SaveRequest { same_query: draft.same_query, from: None, ..saving };
     let endpoint = service.registrar.draft(&draft.component, kept, saving).await.map_err(on_save)?;
     // It is no call of the endpoint, so its statistics do not count it.
-    note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
+    note(|context| context.endpoint = Some(endpoint.manifest.name.to_string()));
     let mut sent = SentParameters::of_object(arguments)?;
     let format = take_format(&mut sent.values, &endpoint.manifest, &headers)?;
     let redact = redaction(&endpoint, &admin.caller, None)?;
-    let (tenant, shows_cost) = (admin.caller.tenant(), learns_cost(&admin.caller));
-    let checked = Arc::new(service.executor.checked(tenant, endpoint, access, sent, format, redact).await?);
+    let (account, shows_cost) = (admin.caller.account(), learns_cost(&admin.caller));
+    let checked = Arc::new(service.executor.checked(account, endpoint, access, sent, format, redact).await?);
     let record = Arc::<RunRecord>::default();
-    let answer = Arc::clone(&service.executor).execute(checked, now, tenant, Arc::clone(&record)).await?;
+    let answer = Arc::clone(&service.executor).execute(checked, now, account, Arc::clone(&record)).await?;
     let mut response = bypassed(respond(answer));
     if shows_cost {
         write_cost(record.cost(), response.headers_mut());

@@ -107,6 +107,8 @@ pub(crate) struct Metrics {
     crowded_connections: Counter,
     process: ProcessMetrics,
     service: Figures<Service>,
+    kept: Figures<(u64, u64)>,
+    queries: Figures<(usize, usize, usize)>,
     pool: Figures<PoolUse>,
     store: Figures<StoreStats>,
     store_times: DurationMetrics<StoreStats>,
@@ -180,6 +182,8 @@ impl Metrics {
             ),
             process: ProcessMetrics::register(all),
             service: Figures::register(all, &[], &service::LEVELS),
+            kept: Figures::register(all, &[], &service::CACHE),
+            queries: Figures::register(all, &[], &service::QUERIES),
             pool: Figures::register(all, &[], &service::POOL),
             store: Figures::register(all, &store::TOTALS, &store::LEVELS),
             store_times: DurationMetrics::register(all, &store::TIMES),
@@ -266,6 +270,8 @@ impl Metrics {
         let stats = service.store.stats();
         self.process.measure(is_ready);
         self.service.measure(service);
+        self.kept.measure(&service.cache.size());
+        self.queries.measure(&service.executor.admission().numbers());
         self.pool.measure(&service.endpoints.pool_use());
         self.store.measure(&stats);
         self.store_times.measure(&stats);

@@ -9,9 +9,9 @@ use tidegate_doors::BodyMemory;
 
 use super::figures::Figure;
 
-/// The budgets of the process: what is held of each, and the most that may be. What is held of the two that the service does
-/// not hold stands in [`BODIES`] and in the figures of the store.
-pub(super) const LEVELS: [Figure<Service>; 10] = [
+/// The budgets of the process: what is held of each, and the most that may be. What is held of those
+/// that are not read here stands in [`BODIES`], in the figures of the cache and in those of the store.
+pub(super) const LEVELS: [Figure<Service>; 9] = [
     ("tidegate_statements_memory_bytes", "Memory that running statements and components have reserved", |service| {
         number(service.executor.statement_memory())
     }),
@@ -27,7 +27,6 @@ pub(super) const LEVELS: [Figure<Service>; 10] = [
     ("tidegate_ingest_body_limit_bytes", "The most bodies of events ([ingest] body_memory)", |service| {
         number(service.options.ingest.body_memory)
     }),
-    ("tidegate_cache_bytes", "Size of the kept answers", |service| service.cache.size().1),
     ("tidegate_cache_limit_bytes", "The most of it ([cache] memory)", |service| number(service.options.cache.memory)),
     (
         "tidegate_store_unflushed_limit_bytes",

@@ -7,23 +7,28 @@ use tidegate_service::Service;
 use super::figures::Figure;
 
 /// Gauges: current numbers.
-pub(super) const LEVELS: [Figure<Service>; 6] = [
-    ("tidegate_cache_entries", "Kept answers", |service| service.cache.size().0),
+pub(super) const LEVELS: [Figure<Service>; 2] = [
     (
         "tidegate_answers_without_room",
         "Answers that found no room among those that are not yet read, since the start",
         |service| service.executor.answers().refused(),
     ),
-    ("tidegate_queries_running", "Queries that run", |service| number(service.executor.admission().numbers().0)),
-    ("tidegate_queries_places", "Queries that may run at once", |service| {
-        number(service.executor.admission().numbers().1)
-    }),
-    ("tidegate_queries_waiting", "Queries that wait for their turn", |service| {
-        number(service.executor.admission().numbers().2)
-    }),
     ("tidegate_endpoints_unusable", "Saved endpoints that cannot be used", |service| {
         number(service.registry.unusable().0)
     }),
+];
+
+/// Gauges of the kept answers: their number and their bytes.
+pub(super) const CACHE: [Figure<(u64, u64)>; 2] = [
+    ("tidegate_cache_entries", "Kept answers", |(entries, _)| *entries),
+    ("tidegate_cache_bytes", "Size of the kept answers", |(_, bytes)| *bytes),
+];
+
+/// Gauges of the queries: those that run, that may run, and that wait.
+pub(super) const QUERIES: [Figure<(usize, usize, usize)>; 3] = [
+    ("tidegate_queries_running", "Queries that run", |(running, _, _)| number(*running)),
+    ("tidegate_queries_places", "Queries that may run at once", |(_, most, _)| number(*most)),
+    ("tidegate_queries_waiting", "Queries that wait for their turn", |(_, _, waiting)| number(*waiting)),
 ];
 
 /// Gauges of the components.

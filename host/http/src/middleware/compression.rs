@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, Response, header};
 use axum::middleware::Next;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tidegate_service::answer::{Reservation, TenantMemory, counted};
+use tidegate_service::answer::{AccountMemory, Reservation, counted};
 use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
 
@@ -51,7 +51,7 @@ pub(crate) async fn reserve_compressor(request: Request, next: Next) -> axum::re
     let is_asked = request.headers().contains_key(header::ACCEPT_ENCODING);
     let mut response = next.run(request).await;
     let length = response.body().size_hint().exact().filter(|length| is_asked && *length >= SHORTEST);
-    let memory = response.extensions().get::<TenantMemory>().filter(|memory| memory.tenant() != NOBODY);
+    let memory = response.extensions().get::<AccountMemory>().filter(|memory| memory.account() != NOBODY);
     if let (Some(length), Some(memory)) = (length, memory) {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         // The coding is chosen later.
@@ -69,7 +69,7 @@ pub(crate) async fn count_compressed(request: Request, next: Next) -> axum::resp
     let mut response = next.run(request).await;
     let compressor = response.extensions_mut().remove::<Compressor>();
     let coding = response.headers().get(header::CONTENT_ENCODING);
-    let memory = response.extensions().get::<TenantMemory>();
+    let memory = response.extensions().get::<AccountMemory>();
     let (Some(Compressor { mut held, length }), Some(coding), Some(memory)) = (compressor, coding, memory.cloned())
     else {
         return response;
@@ -98,7 +98,7 @@ fn compressor_bytes(coding: &[u8], length: usize) -> usize {
 /// The body of a compressed response, whose bytes count in the memory budget.
 struct Compressed {
     body: Body,
-    memory: TenantMemory,
+    memory: AccountMemory,
     _compressor: Arc<Reservation>,
 }
 

@@ -13,30 +13,30 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tidegate_model::{Code, Failure};
-use tidegate_service::Tenant;
-use tidegate_service::answer::TenantMemory;
+use tidegate_service::Account;
+use tidegate_service::answer::AccountMemory;
 
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::holding_body::holding;
-use crate::notes::{caller, take_answer_room};
+use crate::request_context::{caller, take_answer_room};
 use crate::response::Accounted;
 
 /// The shortest answer that is counted, in bytes. What a connection itself holds is about as much.
 const LEAST: u64 = 16 << 10;
 
 /// All callers without a token. No token has this identity, because it is the hash of no known text.
-pub(super) const NOBODY: Tenant = Tenant::Token([0; 32]);
+pub(super) const NOBODY: Account = Account::Token([0; 32]);
 
 /// Middleware: counts whole answers. Streams are counted where they are made.
 pub(crate) async fn count_answers(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let room = take_answer_room();
     let extensions = response.extensions();
-    let is_counted = extensions.get::<TenantMemory>().is_some() || extensions.get::<Accounted>().is_some();
+    let is_counted = extensions.get::<AccountMemory>().is_some() || extensions.get::<Accounted>().is_some();
     let Some(length) = response.body().size_hint().exact().filter(|_| !is_counted) else { return response };
     let (memory, busy) = match caller() {
-        Some(tenant) => (app.service.executor.answers().of(tenant), None),
+        Some(account) => (app.service.executor.answers().of(account), None),
         None => {
             let message = "the answers to callers without an access token are not read; try again later";
             (app.tokenless_answers.of(NOBODY), Some(Failure::new(Code::Overloaded, message)))

@@ -4,7 +4,7 @@
 //! drops the text. Where the server, the endpoint or the token says `errors = "ok"`, an error becomes
 //! `{"result": null, "error": "text"}` with status 200. The true status is in a header, and it is what the log, the
 //! metrics and the traces count. This is the last step of a refusal; how the request wants its errors was noted before
-//! ([`crate::notes`]).
+//! ([`crate::request_context`]).
 //!
 //! Only JSON has a place for an error beside the rows. In the other formats an error would be read as rows, so there it
 //! keeps its status.
@@ -23,7 +23,7 @@ use tidegate_service::answer::Format;
 use crate::accept::format_of_head;
 use crate::app::App;
 use crate::failure::ErrorText;
-use crate::notes::chosen;
+use crate::request_context::chosen;
 
 /// The routes of queries.
 pub(crate) const QUERY: &str = "/api/endpoints/query/{endpoint}";

@@ -2,7 +2,7 @@
 //!
 //! The line is written when the response is sent completely, so that it says what was really sent. A client that
 //! disconnects before there is a response is logged with status 499. What handlers know about the request comes from
-//! its notes ([`crate::notes`]).
+//! its context ([`crate::request_context`]).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,8 +27,8 @@ use crate::app::App;
 use crate::call_statistics::Call;
 use crate::connection::Peer;
 use crate::metrics::RequestOutcome;
-use crate::notes::{NOTES, RequestNotes};
 use crate::rate_headers;
+use crate::request_context::{CONTEXT, RequestContext};
 use crate::slow_queries::Ended;
 use crate::traces::{BegunSpan, EndedSpan};
 
@@ -52,7 +52,7 @@ struct RequestLog {
     route: Option<MatchedPath>,
     path: String,
     peer: Option<String>,
-    notes: Arc<Mutex<RequestNotes>>,
+    context: Arc<Mutex<RequestContext>>,
     status: u16,
     code: Option<Code>,
     bytes: u64,
@@ -68,19 +68,19 @@ impl Drop for RequestLog {
         let answered = self.head.unwrap_or(taken);
         let outcome = RequestOutcome { route, method, status: self.status, code: self.code, taken: answered };
         self.app.metrics.answered(&outcome);
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(endpoint) = notes.endpoint_id {
-            self.app.calls.add(Call { endpoint, status: self.status, cache: notes.cache, taken: answered });
+        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = context.endpoint_id {
+            self.app.calls.add(Call { endpoint, status: self.status, cache: context.cache, taken: answered });
         }
-        if let Some(query) = &notes.query {
-            let token = notes.token.as_deref();
-            self.app.slow_queries.add(query, Ended { taken, status: self.status, token, cache: notes.cache });
+        if let Some(query) = &context.query {
+            let token = context.token.as_deref();
+            self.app.slow_queries.add(query, Ended { taken, status: self.status, token, cache: context.cache });
         }
         let (path, status, bytes) = (self.path.as_str(), self.status, self.bytes);
         let milliseconds = (taken.as_secs_f64() * 1e6).round() / 1e3;
-        let (token, endpoint, cache) = (notes.token.as_deref(), notes.endpoint.as_deref(), notes.cache);
+        let (token, endpoint, cache) = (context.token.as_deref(), context.endpoint.as_deref(), context.cache);
         let (code, peer) = (self.code.map(Code::name), self.peer.as_deref());
-        let (class, reason) = (notes.ended.map(Class::name), notes.ended.map(Class::reason));
+        let (class, reason) = (context.ended.map(Class::name), context.ended.map(Class::reason));
         let _entered = self.span.enter();
         if let Some(trace) = self.trace.take() {
             let route = self.route.as_ref().map(MatchedPath::as_str);
@@ -151,7 +151,7 @@ pub(crate) async fn log_request(State(app): State<Arc<App>>, request: Request, n
     let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default(), endpoint = tracing::field::Empty);
     let route = request.extensions().get::<MatchedPath>().cloned();
     let anonymous = request.extensions().get::<Arc<AnonymousConnection>>().cloned();
-    let notes = Arc::new(Mutex::new(RequestNotes { anonymous, ..RequestNotes::default() }));
+    let context = Arc::new(Mutex::new(RequestContext { anonymous, ..RequestContext::default() }));
     let mut log = RequestLog {
         app,
         began: Instant::now(),
@@ -161,16 +161,16 @@ pub(crate) async fn log_request(State(app): State<Arc<App>>, request: Request, n
         route,
         path: shown(request.uri().path()),
         peer: request.extensions().get::<Peer>().map(|peer| peer.address.to_string()),
-        notes: Arc::clone(&notes),
+        context: Arc::clone(&context),
         status: LEFT,
         code: None,
         bytes: 0,
         head: None,
     };
-    let mut response = NOTES.scope(Arc::clone(&notes), next.run(request)).instrument(span).await;
+    let mut response = CONTEXT.scope(Arc::clone(&context), next.run(request)).instrument(span).await;
     let (rate, followed) = {
-        let notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
-        (notes.rate, notes.followed)
+        let context = context.lock().unwrap_or_else(PoisonError::into_inner);
+        (context.rate, context.followed)
     };
     log.head = followed.then(|| log.began.elapsed());
     if let Some(rate) = rate {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Failure, Manifest};
+use tidegate_service::catalog::EndpointEntry;
 use tidegate_service::registry::{Endpoint, with_parameters_of};
-use tidegate_service::{ColumnPlanner, Tenant};
-use tidegate_store::EndpointEntry;
+use tidegate_service::{Account, ColumnPlanner};
 use tokio::time::timeout;
 
 use super::columns::row_schema;
@@ -32,14 +32,14 @@ pub(super) struct Described {
 /// The descriptions of these endpoints. Those that cannot be used are left out.
 ///
 /// # Errors
-/// No place of the tenant is free in time; the time of a request; while the server shuts down.
+/// No permit of the account is free in time; the time of a request; while the server shuts down.
 pub(super) async fn answers(
     app: &Arc<OpenApi>,
-    tenant: Tenant,
+    account: Account,
     entries: Vec<Arc<EndpointEntry>>,
 ) -> Result<Vec<Described>, Failure> {
     let (this, limit) = (Arc::clone(app), app.service.executor.limits().wall_clock);
-    // Planning may recurse deeply and takes milliseconds for each query, so it runs on the compute threads, in a place and
+    // Planning may recurse deeply and takes milliseconds for each query, so it runs on the compute threads, with a permit and
     // in turns as a query does.
     let describing = async move {
         let all_known = entries
@@ -47,8 +47,8 @@ pub(super) async fn answers(
             .all(|entry| this.row_schemas.known(entry.id, entry.version).is_some_and(|(_, is_fresh)| is_fresh));
         // The rest is described in the other half of the time.
         let planning = PLANNING.min(limit / 2);
-        // Asked for with the place in hand, so that nobody who plans waits for one. Who plans waits for the turns of its own
-        // tenant, so the others do not wait for long: they are told what is known.
+        // Asked for with the permit in hand, so that nobody who plans waits for one. Who plans waits for the turns of its own
+        // account, so the others do not wait for long: they are told what is known.
         let alone = if all_known { None } else { timeout(planning, this.row_schemas.finding.lock()).await.ok() };
         let (began, plans) = (Instant::now(), all_known || alone.is_some());
         let mut answers = Vec::with_capacity(entries.len());
@@ -65,7 +65,7 @@ pub(super) async fn answers(
         }
         Ok(answers)
     };
-    app.service.executor.run_in_place(tenant, limit, describing).await
+    app.service.executor.run_with_permit(account, limit, describing).await
 }
 
 fn answer(app: &OpenApi, endpoint: &Endpoint, may_plan: bool) -> AnswerSchema {

@@ -20,7 +20,7 @@ use crate::slow_queries::SlowQuery;
 
 /// The status codes with which a run of an alert may be refused.
 const RUN_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
-/// The status codes with which a report may be refused: it is planned, and takes a place like a query.
+/// The status codes with which a report may be refused: it is planned, and takes a permit like a query.
 const REPORT_REFUSALS: &[u16] = &[401, 403, 404, 422, 429, 500, 503, 504];
 
 const ENDPOINTS: &str = "/api/endpoints";

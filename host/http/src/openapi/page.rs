@@ -25,7 +25,7 @@ pub(crate) async fn openapi(State(app): State<Arc<OpenApi>>, headers: HeaderMap)
         app.limit_rate(RequestClass::Queries, access.identity)?;
         let mut entries = app.service.registry.all();
         entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
-        let described = answers(&app, access.tenant(), entries).await?.into_iter();
+        let described = answers(&app, access.account(), entries).await?.into_iter();
         Json(document(described.filter(|one| is_bound(&one.manifest, &access)), Some(&access), errors)).into_response()
     } else {
         app.fixed_document.response(&headers, || document(std::iter::empty(), None, errors).to_string())

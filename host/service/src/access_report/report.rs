@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tidegate_model::{Code, Failure, LimitSet, Limits};
 use tidegate_sql::Stop;
-use tidegate_store::EndpointEntry;
 use uuid::Uuid;
 
 use super::plans::{Change, PlannedEndpoint, ReportPlanner, Version, says_nothing};
 use super::readers::{AccessRule, AlertReader, alerts_of};
+use crate::catalog::EndpointEntry;
 use crate::clock::Clock;
 use crate::component_kinds::{ComponentKind, ComponentKinds};
 use crate::execution::{limits_of, redaction};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Failure, SourceTenancy};
-use tidegate_store::EndpointEntry;
 use uuid::Uuid;
 
 use super::compare::{Reach, Told};
@@ -16,6 +15,7 @@ use super::plans::{Change, Version, says_nothing};
 use super::readers::{AccessRule, AlertReader, alerts_of};
 use super::report::AccessReports;
 use super::widened::{Who, Widened};
+use crate::catalog::EndpointEntry;
 use crate::component_kinds::ComponentKind;
 use crate::failures::{of_store, unknown_rule};
 use crate::registry::Endpoint;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidegate_model::Alert;
-use tidegate_store::{AlertMessage, Store};
+use tidegate_store::Store;
 
 use super::counters::count;
 use super::report::{Delivery, iso};
@@ -13,6 +13,7 @@ use super::schedule::pause;
 use super::sender::{Attempt, Outgoing};
 use super::state::Alerts;
 use crate::blocking::blocking;
+use crate::catalog::{AlertMessage, AlertMessageTable};
 
 /// The first and the longest pause before what became of a message is written again that could not be.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -23,7 +24,7 @@ impl Alerts {
     pub(super) async fn deliver(&self, message: AlertMessage, alert: &Alert) {
         let (id, tried) = (message.id, message.attempts);
         // It was read before it was taken up here, and may have been sent in between.
-        match blocking(&self.store, move |store| store.catalog().alert_message_waits(id, tried)).await {
+        match blocking(&self.store, move |store| AlertMessageTable(store.catalog()).waits(id, tried)).await {
             Ok(true) => {}
             Ok(false) | Err(_) => return,
         }
@@ -65,7 +66,7 @@ impl Alerts {
         let mut pause = FIRST_PAUSE;
         loop {
             let own = Arc::clone(&what);
-            let write = move |store: &Store| store.catalog().finish_alert_attempt(&own.0, &own.1, next);
+            let write = move |store: &Store| AlertMessageTable(store.catalog()).finish_attempt(&own.0, &own.1, next);
             let Err(failure) = blocking(&self.store, write).await else { return };
             if self.stopping.load(Ordering::Relaxed) {
                 tracing::error!(%failure, "what became of a message of an alert cannot be written; it may be sent again");

@@ -1,14 +1,14 @@
 //! Runs the alerts and sends the messages that are due, and those that somebody asks for.
 //!
-//! Both have places of their own, few, so that many alerts never take what requests of people need, and a slow query or a slow
-//! receiver holds up few others: an endpoint has one run at a time, and one host gets half of the places for messages.
+//! Both have permits of their own, few, so that many alerts never take what requests of people need, and a slow query or a slow
+//! receiver holds up few others: an endpoint has one run at a time, and one host gets half of the permits for messages.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Code, Failure};
-use tidegate_store::{Store, is_alert_due};
+use tidegate_store::Store;
 use uuid::Uuid;
 
 use super::deliveries::{delivery, host};
@@ -16,6 +16,7 @@ use super::message::{Subject, body};
 use super::report::{AlertRun, Delivery};
 use super::state::{Alerts, definition, unknown, unwritable};
 use crate::blocking::blocking;
+use crate::catalog::{AlertMessageTable, AlertTable, is_due};
 
 /// How often it is looked for what is due. Intervals of alerts are whole minutes.
 const TICK: Duration = Duration::from_millis(500);
@@ -26,7 +27,7 @@ const MOST_READS: usize = 5;
 
 /// Runs alerts and sends messages until the service is dropped.
 pub(crate) async fn work(alerts: Weak<Alerts>) {
-    let mut place = None;
+    let mut last_sent = None;
     // The time at the last tick. At the start, what is written may be of any clock.
     let mut last = i64::MAX;
     loop {
@@ -46,7 +47,7 @@ pub(crate) async fn work(alerts: Weak<Alerts>) {
             last = now;
         }
         let started = alerts.start_runs().await;
-        let sent = alerts.start_sends(&mut place).await;
+        let sent = alerts.start_sends(&mut last_sent).await;
         if let Err(failure) = started.and(sent) {
             tracing::warn!(%failure, "the alerts that are due cannot be read; they are read again soon");
         }
@@ -58,21 +59,21 @@ pub(crate) async fn work(alerts: Weak<Alerts>) {
 }
 
 impl Alerts {
-    /// Starts the runs that are due and find a place. The others are due at the next tick.
+    /// Starts the runs that are due and find a permit. The others are due at the next tick.
     async fn start_runs(self: &Arc<Self>) -> Result<(), Failure> {
         let now = self.clock.now();
-        let alerts = blocking(&self.store, move |store| store.catalog().due_alerts(now, MOST_DUE)).await?;
+        let alerts = blocking(&self.store, move |store| AlertTable(store.catalog()).due(now, MOST_DUE)).await?;
         for record in alerts {
-            let Ok(place) = Arc::clone(&self.runs).try_acquire_owned() else { break };
+            let Ok(permit) = Arc::clone(&self.runs).try_acquire_owned() else { break };
             let Some(turn) = self.asked.take(&record.endpoint, 1) else { continue };
             let own = Arc::clone(self);
             tokio::spawn(async move {
                 // Read again, now that nobody else runs it: it may have been run since it was found to be due.
                 let record = match own.record(record.endpoint, &record.name).await {
-                    Ok(record) if record.next_run.is_some_and(|time| is_alert_due(time, now)) => record,
+                    Ok(record) if record.next_run.is_some_and(|time| is_due(time, now)) => record,
                     _ => return,
                 };
-                if own.run(record, place, turn).await.is_ok() {
+                if own.run(record, permit, turn).await.is_ok() {
                     own.wake();
                 }
             });
@@ -80,7 +81,7 @@ impl Alerts {
         Ok(())
     }
 
-    /// Starts the sends that are due and find a place. They are read from behind `last` on, the last that was looked at and
+    /// Starts the sends that are due and find a permit. They are read from behind `last` on, the last that was looked at and
     /// had to wait: a host that does not answer may have more messages than are read in one tick, and those of other
     /// hosts stand behind them.
     async fn start_sends(self: &Arc<Self>, last: &mut Option<(i64, i64)>) -> Result<(), Failure> {
@@ -88,11 +89,11 @@ impl Alerts {
         let most = (self.options.send_concurrency / 2).max(1);
         for _ in 0..MOST_READS {
             let after = *last;
-            let read = move |store: &Store| store.catalog().due_alert_messages(now, after, MOST_DUE);
+            let read = move |store: &Store| AlertMessageTable(store.catalog()).due(now, after, MOST_DUE);
             let messages = blocking(&self.store, read).await?;
             let is_end = messages.len() < MOST_DUE;
             for message in messages {
-                let Ok(place) = Arc::clone(&self.sends).try_acquire_owned() else { return Ok(()) };
+                let Ok(permit) = Arc::clone(&self.sends).try_acquire_owned() else { return Ok(()) };
                 *last = Some((message.next_try, message.id));
                 let Ok(alert) = definition(&message.definition) else { continue };
                 let Some(sending) = self.sending.take(&message.id, 1) else { continue };
@@ -100,7 +101,7 @@ impl Alerts {
                 let own = Arc::clone(self);
                 tokio::spawn(async move {
                     own.deliver(message, &alert).await;
-                    drop((place, host, sending));
+                    drop((permit, host, sending));
                     own.wake();
                 });
             }
@@ -117,12 +118,12 @@ impl Alerts {
     /// # Errors
     /// [`Code::NotFound`]; [`Code::Overloaded`] while other alerts run, or the server is busy.
     pub async fn run_now(self: &Arc<Self>, endpoint: Uuid, name: &str) -> Result<AlertRun, Failure> {
-        let (place, turn) = self.wait_for_turn(endpoint).await?;
+        let (permit, turn) = self.wait_for_turn(endpoint).await?;
         let record = self.record(endpoint, name).await?;
         let own = Arc::clone(self);
         // A client who leaves does not break off a run.
         let run = tokio::spawn(async move {
-            let run = own.run(record, place, turn).await;
+            let run = own.run(record, permit, turn).await;
             own.wake();
             run
         });
@@ -155,16 +156,16 @@ impl Alerts {
         let secret = self.secret(endpoint, name).await?.ok_or_else(|| unknown(name))?;
         let most = (self.options.send_concurrency / 2).max(1);
         let began = Instant::now();
-        let (place, host) = loop {
+        let (permit, host) = loop {
             if let Some(host) = self.hosts.take(&host(&alert.url), most)
-                && let Ok(place) = Arc::clone(&self.sends).try_acquire_owned()
+                && let Ok(permit) = Arc::clone(&self.sends).try_acquire_owned()
             {
-                break (place, host);
+                break (permit, host);
             }
             self.wait_a_moment(began, "other messages are being sent").await?;
         };
         let attempt = self.attempt(alert.url.clone(), secret, text).await;
-        drop((place, host));
+        drop((permit, host));
         Ok((holds, delivery(now, "test", 1, true, &attempt)))
     }
 }

@@ -5,8 +5,9 @@
 //! kept back: its message is made when the pause is over, if the condition still holds then.
 
 use tidegate_model::Alert;
-use tidegate_store::AlertState;
 use uuid::Uuid;
+
+use crate::catalog::AlertState;
 
 const MINUTE: i64 = 60_000_000;
 

@@ -1,12 +1,14 @@
-//! The alerts of endpoints as the catalog has them, for those who manage them.
+//! The alerts of endpoints as the catalog has them, for those who manage them. Failures are those of the store, beside what a
+//! function names.
 
 use tidegate_model::{Alert, Failure};
-use tidegate_store::{AlertRecord, Store, StoreError};
+use tidegate_store::{Store, StoreError};
 use uuid::Uuid;
 
 use super::report::{AlertRun, Delivery};
 use super::state::{Alerts, unknown};
 use crate::blocking::blocking;
+use crate::catalog::{AlertRecord, AlertTable};
 
 /// An alert with its state.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,28 +56,22 @@ impl KnownAlert {
 
 /// An alert with its last run.
 fn with_run(store: &Store, record: AlertRecord) -> Result<KnownAlert, StoreError> {
-    let runs = store.catalog().alert_runs(record.endpoint, &record.name)?;
+    let runs = AlertTable(store.catalog()).runs(record.endpoint, &record.name)?;
     Ok(KnownAlert::of(record, runs.into_iter().next()))
 }
 
 impl Alerts {
     /// At most so many alerts of all endpoints, each with the name of its endpoint: those that fire first, then by the names
     /// of endpoint and alert.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn all(&self, most: usize) -> Result<Vec<(String, KnownAlert)>, Failure> {
-        let all = blocking(&self.store, move |store| store.catalog().alerts(most)).await?;
+        let all = blocking(&self.store, move |store| AlertTable(store.catalog()).all(most)).await?;
         Ok(all.into_iter().map(|(endpoint, record, run)| (endpoint, KnownAlert::of(record, run))).collect())
     }
 
     /// The alerts of an endpoint, by name.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn of(&self, endpoint: Uuid) -> Result<Vec<KnownAlert>, Failure> {
         let read = move |store: &Store| {
-            store.catalog().alerts_of(endpoint)?.into_iter().map(|record| with_run(store, record)).collect()
+            AlertTable(store.catalog()).of(endpoint)?.into_iter().map(|record| with_run(store, record)).collect()
         };
         blocking(&self.store, read).await
     }
@@ -83,48 +79,39 @@ impl Alerts {
     /// One alert of an endpoint.
     ///
     /// # Errors
-    /// [`tidegate_model::Code::NotFound`]; the store's.
+    /// [`tidegate_model::Code::NotFound`].
     pub async fn one(&self, endpoint: Uuid, name: &str) -> Result<KnownAlert, Failure> {
         let record = self.record(endpoint, name).await?;
         blocking(&self.store, move |store| with_run(store, record)).await
     }
 
     /// The last runs of an alert, the newest first.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn last_runs(&self, endpoint: Uuid, name: &str) -> Result<Vec<AlertRun>, Failure> {
         let key = name.to_owned();
-        let runs = blocking(&self.store, move |store| store.catalog().alert_runs(endpoint, &key)).await?;
+        let runs = blocking(&self.store, move |store| AlertTable(store.catalog()).runs(endpoint, &key)).await?;
         Ok(runs.iter().filter_map(|run| serde_json::from_str(run).ok()).collect())
     }
 
     /// The secret that signs the messages of an alert.
-    ///
-    /// # Errors
-    /// The store's.
     pub async fn secret(&self, endpoint: Uuid, name: &str) -> Result<Option<String>, Failure> {
         let key = name.to_owned();
-        blocking(&self.store, move |store| store.catalog().alert_secret(endpoint, &key)).await
+        blocking(&self.store, move |store| AlertTable(store.catalog()).secret(endpoint, &key)).await
     }
 
     /// Gives an alert another secret. The old one counts no more.
     ///
     /// # Errors
-    /// [`tidegate_model::Code::NotFound`]; the store's.
+    /// [`tidegate_model::Code::NotFound`].
     pub async fn set_secret(&self, endpoint: Uuid, name: &str, secret: &str) -> Result<(), Failure> {
         let (key, new) = (name.to_owned(), secret.to_owned());
         let is_there =
-            blocking(&self.store, move |store| store.catalog().set_alert_secret(endpoint, &key, &new)).await?;
+            blocking(&self.store, move |store| AlertTable(store.catalog()).set_secret(endpoint, &key, &new)).await?;
         if is_there { Ok(()) } else { Err(unknown(name)) }
     }
 
     /// How many alerts there are, fire, and wait with a message. Blocks the thread.
-    ///
-    /// # Errors
-    /// The store's.
     pub fn states(&self) -> Result<AlertStates, StoreError> {
-        let (alerts, firing, waiting) = self.store.catalog().count_alerts()?;
+        let (alerts, firing, waiting) = AlertTable(self.store.catalog()).count()?;
         Ok(AlertStates { alerts, firing, waiting })
     }
 }

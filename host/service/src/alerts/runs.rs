@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Alert, Code, Failure, milliseconds};
-use tidegate_store::{AlertRecord, RunOutcome};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
@@ -16,10 +15,11 @@ use super::occurrence::after_run;
 use super::report::{AlertRun, RunError, iso};
 use super::schedule::next_run;
 use super::state::{Alerts, definition, unwritable};
+use crate::account::Account;
 use crate::answer::Format;
 use crate::blocking::blocking;
+use crate::catalog::{AlertRecord, AlertTable, RunOutcome};
 use crate::execution::{RunRecord, SentParameters, redaction};
-use crate::tenant::Tenant;
 use crate::tokens::Access;
 
 /// How much later an alert is run that found the server busy, in microseconds.
@@ -39,20 +39,20 @@ impl Alerts {
     pub(super) async fn run(
         &self,
         record: AlertRecord,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         turn: Use<Uuid>,
     ) -> Result<AlertRun, Failure> {
         let alert = definition(&record.definition)?;
         let (now, began) = (self.clock.now(), Instant::now());
         let asked = self.ask(record.endpoint, &alert, now).await;
-        drop(place);
+        drop(permit);
         if let Err(failure) = &asked
             && matches!(failure.code, Code::Overloaded | Code::TooManyRequests)
         {
             count(&self.counters.postponed);
             let (endpoint, name) = (record.endpoint, record.name.clone());
             let later = now.saturating_add(BUSY_PAUSE);
-            blocking(&self.store, move |store| store.catalog().reschedule_alert(endpoint, &name, later)).await?;
+            blocking(&self.store, move |store| AlertTable(store.catalog()).reschedule(endpoint, &name, later)).await?;
             return Err(failure.clone());
         }
         let (state, made) = match &asked {
@@ -89,7 +89,8 @@ impl Alerts {
         let text = serde_json::to_string(&run).map_err(unwritable)?;
         let next_run = next_run(record.endpoint, &alert, now.max(self.clock.now()));
         let outcome = RunOutcome { next_run, state, run: text, message, now };
-        let written = blocking(&self.store, move |store| store.catalog().finish_alert_run(&record, &outcome)).await;
+        let written =
+            blocking(&self.store, move |store| AlertTable(store.catalog()).finish_run(&record, &outcome)).await;
         if let Err(failure) = written.clone() {
             tracing::error!(%failure, "the run of an alert cannot be written; it is run again");
             // It is still due. Its endpoint is not asked again at once.
@@ -134,11 +135,11 @@ impl Alerts {
         let redact = redaction(&endpoint, &access, None)?;
         let values = alert.parameters.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
         let sent = SentParameters { values, ..SentParameters::default() };
-        let checked = self.executor.checked(Tenant::Alerts, endpoint, access, sent, Format::NdJson, redact);
+        let checked = self.executor.checked(Account::Alerts, endpoint, access, sent, Format::NdJson, redact);
         let mut request = checked.await?;
         request.limits.answer_bytes = request.limits.answer_bytes.min(MOST_ANSWER);
         let running =
-            Arc::clone(&self.executor).execute(Arc::new(request), now, Tenant::Alerts, Arc::<RunRecord>::default());
+            Arc::clone(&self.executor).execute(Arc::new(request), now, Account::Alerts, Arc::<RunRecord>::default());
         let answer = running.await?;
         let condition = alert.condition.clone();
         let evaluated = tokio::task::spawn_blocking(move || evaluate(&condition, &answer.concat(), answer.truncated));

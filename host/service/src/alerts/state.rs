@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Alert, Code, Failure};
-use tidegate_store::{AlertRecord, Store};
+use tidegate_store::Store;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
@@ -13,6 +13,7 @@ use super::counters::{AlertCounts, Counters};
 use super::in_use::{InUse, Use};
 use super::sender::Sender;
 use crate::blocking::blocking;
+use crate::catalog::{AlertRecord, AlertTable};
 use crate::clock::Clock;
 use crate::endpoints::Endpoints;
 use crate::execution::Executor;
@@ -87,18 +88,18 @@ impl Alerts {
 
     pub(super) async fn record(&self, endpoint: Uuid, name: &str) -> Result<AlertRecord, Failure> {
         let key = name.to_owned();
-        let record = blocking(&self.store, move |store| store.catalog().alert(endpoint, &key)).await?;
+        let record = blocking(&self.store, move |store| AlertTable(store.catalog()).one(endpoint, &key)).await?;
         record.ok_or_else(|| unknown(name))
     }
 
-    /// A place for a run that somebody asked for.
+    /// A permit for a run that somebody asked for.
     pub(super) async fn wait_for_turn(&self, endpoint: Uuid) -> Result<(OwnedSemaphorePermit, Use<Uuid>), Failure> {
         let began = Instant::now();
         loop {
             if let Some(turn) = self.asked.take(&endpoint, 1)
-                && let Ok(place) = Arc::clone(&self.runs).try_acquire_owned()
+                && let Ok(permit) = Arc::clone(&self.runs).try_acquire_owned()
             {
-                return Ok((place, turn));
+                return Ok((permit, turn));
             }
             self.wait_a_moment(began, "other alerts are being run").await?;
         }

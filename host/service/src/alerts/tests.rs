@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tidegate_compiler::manifest_of_texts;
 use uuid::Uuid;
 
+use crate::catalog::{AlertMessageTable, AlertTable};
 use crate::clock::{Clock, Turned};
 use crate::networks::networks;
 use crate::options::Options;
@@ -99,9 +100,15 @@ async fn turn(service: &Service, turned: Turned, id: Uuid, minutes: i64) {
     turned.forward(minutes);
     let catalog = service.store.catalog();
     until("it is run", || service.alerts.counts().runs > runs).await;
-    until("it is written", || catalog.due_alerts(service.clock.now(), 9).unwrap().is_empty()).await;
-    assert_eq!(service.alerts.counts().failed_runs, 0, "{:?}", catalog.alert_runs(id, "a").unwrap());
-    until("it is sent", || catalog.count_alerts().unwrap().2 == 0).await;
+    until("it is written", || AlertTable(catalog).due(service.clock.now(), 9).unwrap().is_empty()).await;
+    assert_eq!(service.alerts.counts().failed_runs, 0, "{:?}", AlertTable(catalog).runs(id, "a").unwrap());
+    until("it is sent", || AlertTable(catalog).count().unwrap().2 == 0).await;
+}
+
+/// What became of the last attempt to send a message of the alert `a`.
+fn last_delivery(service: &Service, id: Uuid) -> Value {
+    let record = AlertTable(service.store.catalog()).one(id, "a").unwrap().unwrap();
+    record.last_delivery.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
 }
 
 async fn event(service: &Service, id: &str) {
@@ -139,10 +146,10 @@ async fn an_occurrence_is_sent_once_and_survives_restarts() {
     // Some runs are missed, and the occurrence goes on.
     let service = open(folder.path(), turned).await;
     event(&service, "two").await;
-    let runs = service.store.catalog().alert_runs(id, "a").unwrap().len();
+    let runs = AlertTable(service.store.catalog()).runs(id, "a").unwrap().len();
     turn(&service, turned, id, 25).await;
     let catalog = service.store.catalog();
-    assert_eq!(catalog.alert_runs(id, "a").unwrap().len(), runs + 1, "missed runs are not made up for");
+    assert_eq!(AlertTable(catalog).runs(id, "a").unwrap().len(), runs + 1, "missed runs are not made up for");
     assert_eq!(receiver.states(), ["firing"]);
     turn(&service, turned, id, 40).await;
     assert_eq!(receiver.states(), ["firing", "resolved"]);
@@ -158,7 +165,7 @@ async fn an_occurrence_is_sent_once_and_survives_restarts() {
     assert!(service.registrar.unregister(id).await.unwrap());
     turned.forward(60);
     tokio::time::sleep(Duration::from_millis(1_200)).await;
-    assert_eq!((receiver.states().len(), catalog.count_alerts().unwrap()), (3, (0, 0, 0)));
+    assert_eq!((receiver.states().len(), AlertTable(catalog).count().unwrap()), (3, (0, 0, 0)));
     service.close().await.unwrap();
 }
 
@@ -170,10 +177,7 @@ async fn a_message_is_tried_again_later_and_then_given_up() {
     event(&service, "one").await;
     let id = save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
     let catalog = service.store.catalog();
-    let delivery = || -> Value {
-        let record = catalog.alert(id, "a").unwrap().unwrap();
-        record.last_delivery.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
-    };
+    let delivery = || last_delivery(&service, id);
     until("the first attempt", || delivery()["attempt"] == 1).await;
     assert_eq!((&delivery()["status"], &delivery()["delivered"]), (&json!(500), &json!(false)));
     tokio::time::sleep(Duration::from_millis(700)).await;
@@ -185,7 +189,7 @@ async fn a_message_is_tried_again_later_and_then_given_up() {
     until("the third attempt", || delivery()["delivered"] == true).await;
     let ids: Vec<Value> = (0..3).map(|at| receiver.body(at)["occurrence"].clone()).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
-    assert_eq!(catalog.count_alerts().unwrap().2, 0);
+    assert_eq!(AlertTable(catalog).count().unwrap().2, 0);
     service.close().await.unwrap();
 }
 
@@ -202,7 +206,7 @@ async fn a_pause_holds_between_messages_and_failures_change_no_state() {
     assert_eq!(receiver.states(), ["firing", "resolved"]);
     event(&service, "two").await;
     turn(&service, turned, id, 10).await;
-    let state = service.store.catalog().alert(id, "a").unwrap().unwrap().state;
+    let state = AlertTable(service.store.catalog()).one(id, "a").unwrap().unwrap().state;
     assert!(state.occurrence.is_some() && !state.announced, "{state:?}");
     turn(&service, turned, id, 40).await;
     assert_eq!(receiver.states().len(), 2, "what ended in the pause is not told at all");
@@ -216,12 +220,13 @@ async fn a_pause_holds_between_messages_and_failures_change_no_state() {
     let broken = RECENT.replace("SELECT id,", "SELECT 1 / CAST(SUBSTR(id, 1, 0) AS INT64),");
     save(&service, "errors", &broken, &definition).await;
     turned.forward(10);
-    let last = || -> Value { serde_json::from_str(&service.store.catalog().alert_runs(id, "a").unwrap()[0]).unwrap() };
+    let last =
+        || -> Value { serde_json::from_str(&AlertTable(service.store.catalog()).runs(id, "a").unwrap()[0]).unwrap() };
     until("it fails", || last()["error"]["message"].is_string()).await;
     assert!(last()["holds"].is_null());
     // A run is counted after it is written.
     until("it is counted", || service.alerts.counts().failed_runs > 0).await;
-    assert!(service.store.catalog().alert(id, "a").unwrap().unwrap().state.occurrence.is_some());
+    assert!(AlertTable(service.store.catalog()).one(id, "a").unwrap().unwrap().state.occurrence.is_some());
     assert_eq!(receiver.states().len(), 3);
     service.close().await.unwrap();
 }
@@ -235,7 +240,7 @@ async fn an_alert_does_not_wait_for_the_hour_that_the_clock_was_ahead() {
     turn(&service, turned, id, 0).await;
     turn(&service, turned, id, 60).await;
     let wait = |service: &Service| {
-        let record = service.store.catalog().alert(id, "a").unwrap().unwrap();
+        let record = AlertTable(service.store.catalog()).one(id, "a").unwrap().unwrap();
         record.next_run.unwrap() - service.clock.now()
     };
     turned.forward(-60);
@@ -263,15 +268,12 @@ async fn a_message_does_not_wait_for_the_hour_that_the_clock_was_ahead() {
     event(&service, "one").await;
     let id = save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
     let catalog = service.store.catalog();
-    let delivery = || -> Value {
-        let record = catalog.alert(id, "a").unwrap().unwrap();
-        record.last_delivery.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
-    };
+    let delivery = || last_delivery(&service, id);
     until("the first attempt", || delivery()["attempt"] == 1).await;
     turned.forward(-60);
     // Its pause is 10 s.
     let soon = || service.clock.now() + 11_000_000;
-    until("its time is brought forward", || !catalog.due_alert_messages(soon(), None, 9).unwrap().is_empty()).await;
+    until("its time is brought forward", || !AlertMessageTable(catalog).due(soon(), None, 9).unwrap().is_empty()).await;
     assert_eq!(receiver.states(), ["firing"], "its pause holds");
     turned.forward(1);
     until("it is sent", || delivery()["delivered"] == true).await;
@@ -296,9 +298,9 @@ async fn a_message_behind_many_of_another_host_is_sent() {
         save(&service, &format!("errors{of}"), RECENT, &many(of)).await;
     }
     let catalog = service.store.catalog();
-    until("all are run", || catalog.count_alerts().unwrap().2 == 220).await;
+    until("all are run", || AlertTable(catalog).count().unwrap().2 == 220).await;
     save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
     until("it is sent", || receiver.states() == ["firing"]).await;
-    until("that is written", || catalog.count_alerts().unwrap().2 == 220).await;
+    until("that is written", || AlertTable(catalog).count().unwrap().2 == 220).await;
     service.close().await.unwrap();
 }

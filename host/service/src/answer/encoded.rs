@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_model::Failure;
 
-use super::memory::{Reservation, TenantMemory, counted};
+use super::memory::{AccountMemory, Reservation, counted};
 use super::metadata::AnswerMetadata;
 use super::shared::SharedReservation;
 
@@ -24,7 +24,7 @@ pub struct Encoded {
     pub truncated: bool,
     /// What the component says about the answer.
     pub metadata: AnswerMetadata,
-    memory: TenantMemory,
+    memory: AccountMemory,
 }
 
 /// An answer without reservations, for the cache, which counts the bytes itself.
@@ -70,8 +70,8 @@ impl CachedBody {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// The answer for sending to one caller. `held` is the reservation that all callers of its tenant share.
-    pub(crate) fn outgoing(&self, memory: &TenantMemory, held: &Arc<SharedReservation>) -> Outgoing {
+    /// The answer for sending to one caller. `held` is the reservation that all callers of its account share.
+    pub(crate) fn outgoing(&self, memory: &AccountMemory, held: &Arc<SharedReservation>) -> Outgoing {
         let pieces = self.pieces.iter().map(|bytes| counted(bytes.clone(), Arc::clone(held))).collect();
         Outgoing { pieces, content_type: self.content_type, truncated: self.truncated, memory: memory.clone() }
     }
@@ -87,20 +87,20 @@ pub struct Outgoing {
     /// Whether rows beyond the limit were left out.
     pub truncated: bool,
     /// The budget in which the pieces are counted, for middleware that replaces the bytes, such as compression.
-    pub memory: TenantMemory,
+    pub memory: AccountMemory,
 }
 
 /// The pieces of an answer that is being encoded. Memory is reserved before a piece is encoded.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    memory: TenantMemory,
+    memory: AccountMemory,
     done: Vec<(Bytes, Arc<Reservation>)>,
     /// The reservation for the piece that is being encoded.
     held: Reservation,
 }
 
 impl Pieces {
-    pub(super) fn new(memory: TenantMemory) -> Self {
+    pub(super) fn new(memory: AccountMemory) -> Self {
         let held = memory.note(0);
         Self { memory, done: Vec::new(), held }
     }
@@ -108,7 +108,7 @@ impl Pieces {
     /// Reserves memory for the next piece, so that at least `bytes` are reserved.
     ///
     /// # Errors
-    /// The budget is used up; see [`TenantMemory::take`].
+    /// The budget is used up; see [`AccountMemory::take`].
     pub(super) async fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
         let more = bytes.saturating_sub(self.held.bytes());
         if more > 0 {

@@ -6,7 +6,7 @@
 //! buffers of a connection, in an HTTP/2 stream.
 //! Bytes that several answers share are counted once.
 //!
-//! One tenant gets at most half of the budget, so that its slow readers leave the other half to other tenants. If the
+//! One account gets at most half of the budget, so that its slow readers leave the other half to other accounts. If the
 //! budget is used up, a reservation waits for a short time.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use tidegate_model::{Code, Failure, Unit, number};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::tenant::{Tenant, half};
+use crate::account::{Account, half};
 
 /// The budget for all answers and requests of a service. Clones share it.
 #[derive(Debug, Clone)]
@@ -41,11 +41,11 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// The bytes that each tenant holds. Tenants that hold nothing are not in the map.
-    shares: HashMap<Tenant, usize>,
+    /// The bytes that each account holds. Accounts that hold nothing are not in the map.
+    shares: HashMap<Account, usize>,
 }
 
-/// Where a reservation counts. Bytes that several tenants share count once in the whole budget, and once in the share of
+/// Where a reservation counts. Bytes that several accounts share count once in the whole budget, and once in the share of
 /// each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -58,7 +58,7 @@ pub(super) enum Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
     All,
-    Tenant,
+    Account,
 }
 
 impl TransferMemory {
@@ -68,9 +68,9 @@ impl TransferMemory {
         Self(Arc::new(Inner { most: bytes, wait, state, freed, refused }))
     }
 
-    /// The budget as one tenant may use it; a subject shares that of its group.
-    pub fn of(&self, tenant: Tenant) -> TenantMemory {
-        TenantMemory { budget: Arc::clone(&self.0), tenant: tenant.group() }
+    /// The budget as one account may use it; a subject shares that of its group.
+    pub fn of(&self, account: Account) -> AccountMemory {
+        AccountMemory { budget: Arc::clone(&self.0), account: account.group() }
     }
 
     /// The number of reserved bytes.
@@ -90,23 +90,23 @@ impl Inner {
     }
 }
 
-/// The budget as one tenant may use it. Clones share it.
+/// The budget as one account may use it. Clones share it.
 #[derive(Debug, Clone)]
-pub struct TenantMemory {
+pub struct AccountMemory {
     budget: Arc<Inner>,
-    tenant: Tenant,
+    account: Account,
 }
 
-impl TenantMemory {
+impl AccountMemory {
     /// Reserves bytes, at once or after a short wait.
     ///
     /// # Errors
-    /// [`Code::TooManyRequests`] if the tenant's half is used up, [`Code::Overloaded`] if the whole budget is.
+    /// [`Code::TooManyRequests`] if the account's half is used up, [`Code::Overloaded`] if the whole budget is.
     pub(crate) async fn take(&self, bytes: usize) -> Result<Reservation, Failure> {
         self.take_part(bytes, Part::Both).await
     }
 
-    /// As [`TenantMemory::take`], for bytes that count there.
+    /// As [`AccountMemory::take`], for bytes that count there.
     pub(super) async fn take_part(&self, bytes: usize, part: Part) -> Result<Reservation, Failure> {
         let deadline = Instant::now() + self.budget.wait;
         match timeout_at(deadline, self.wait_part(bytes, part)).await {
@@ -116,14 +116,14 @@ impl TenantMemory {
     }
 
     /// Whose part of the budget it is.
-    pub fn tenant(&self) -> Tenant {
-        self.tenant
+    pub fn account(&self) -> Account {
+        self.account
     }
 
     /// Reserves bytes at once, for what is in memory already.
     ///
     /// # Errors
-    /// As [`TenantMemory::take`].
+    /// As [`AccountMemory::take`].
     pub fn take_now(&self, bytes: usize) -> Result<Reservation, Failure> {
         self.reserve(bytes, Part::Both).map_err(|full| self.refusal(full))
     }
@@ -153,22 +153,22 @@ impl TenantMemory {
 
     fn reserve(&self, bytes: usize, part: Part) -> Result<Reservation, Full> {
         let mut state = self.budget.state();
-        let own = state.shares.get(&self.tenant).copied().unwrap_or(0);
+        let own = state.shares.get(&self.account).copied().unwrap_or(0);
         if bytes > 0 && part != Part::Share && state.used.saturating_add(bytes) > self.budget.most {
             return Err(Full::All);
         }
         if bytes > 0 && part != Part::Whole && own.saturating_add(bytes) > half(self.budget.most) {
-            return Err(Full::Tenant);
+            return Err(Full::Account);
         }
-        state.add(self.tenant, bytes, part);
+        state.add(self.account, bytes, part);
         drop(state);
         Ok(Reservation { memory: self.clone(), bytes, part })
     }
 
     /// Counts bytes that are allocated already, even beyond the limits. It is only for bytes that replace others which
-    /// were reserved, because it reduces what is left for other tenants.
+    /// were reserved, because it reduces what is left for other accounts.
     pub fn note(&self, bytes: usize) -> Reservation {
-        self.budget.state().add(self.tenant, bytes, Part::Both);
+        self.budget.state().add(self.account, bytes, Part::Both);
         Reservation { memory: self.clone(), bytes, part: Part::Both }
     }
 
@@ -184,7 +184,7 @@ impl TenantMemory {
                 );
                 (Code::Overloaded, message)
             }
-            Full::Tenant => {
+            Full::Account => {
                 let most = bytes(half(self.budget.most));
                 let message = format!(
                     "the answers for the access token that are not yet read and the bodies of its requests hold {most}, \
@@ -198,22 +198,22 @@ impl TenantMemory {
 }
 
 impl State {
-    fn add(&mut self, tenant: Tenant, bytes: usize, part: Part) {
+    fn add(&mut self, account: Account, bytes: usize, part: Part) {
         if part != Part::Share {
             self.used = self.used.saturating_add(bytes);
         }
         if bytes > 0 && part != Part::Whole {
-            let own = self.shares.entry(tenant).or_default();
+            let own = self.shares.entry(account).or_default();
             *own = own.saturating_add(bytes);
         }
     }
 
-    fn give_back(&mut self, tenant: Tenant, bytes: usize, part: Part) {
+    fn give_back(&mut self, account: Account, bytes: usize, part: Part) {
         if part != Part::Share {
             self.used = self.used.saturating_sub(bytes);
         }
         if part != Part::Whole
-            && let Entry::Occupied(mut own) = self.shares.entry(tenant)
+            && let Entry::Occupied(mut own) = self.shares.entry(account)
         {
             *own.get_mut() = own.get().saturating_sub(bytes);
             if *own.get() == 0 {
@@ -226,7 +226,7 @@ impl State {
 /// Reserved bytes, which are returned when this is dropped.
 #[derive(Debug)]
 pub struct Reservation {
-    memory: TenantMemory,
+    memory: AccountMemory,
     bytes: usize,
     part: Part,
 }
@@ -236,11 +236,11 @@ impl Reservation {
         self.bytes
     }
 
-    /// Reserves more, at once or after a short wait, until this has so many bytes. One that needs more than its tenant
+    /// Reserves more, at once or after a short wait, until this has so many bytes. One that needs more than its account
     /// may have reserves all of that and continues.
     ///
     /// # Errors
-    /// As [`TenantMemory::take`].
+    /// As [`AccountMemory::take`].
     pub async fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
         let more = bytes.min(half(self.memory.budget.most)).saturating_sub(self.bytes);
         if more > 0 {
@@ -250,7 +250,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Adds another reservation of the same tenant to this one.
+    /// Adds another reservation of the same account to this one.
     pub(crate) fn join(&mut self, mut other: Self) {
         self.bytes = self.bytes.saturating_add(std::mem::take(&mut other.bytes));
     }
@@ -262,7 +262,7 @@ impl Reservation {
         Self { memory: self.memory.clone(), bytes, part: self.part }
     }
 
-    /// Makes this hold so many bytes, for what is in memory already. As [`TenantMemory::note`], it may exceed the limits.
+    /// Makes this hold so many bytes, for what is in memory already. As [`AccountMemory::note`], it may exceed the limits.
     pub fn resize(&mut self, bytes: usize) {
         let more = self.memory.note(bytes.saturating_sub(self.bytes));
         self.join(more);
@@ -274,7 +274,7 @@ impl Reservation {
         let more = self.bytes.saturating_sub(bytes);
         if more > 0 {
             self.bytes = bytes;
-            self.memory.budget.state().give_back(self.memory.tenant, more, self.part);
+            self.memory.budget.state().give_back(self.memory.account, more, self.part);
             self.memory.budget.freed.notify_waiters();
         }
     }
@@ -308,9 +308,9 @@ pub fn counted(bytes: Bytes, held: impl Send + Sync + 'static) -> Bytes {
 mod tests {
     use super::*;
 
-    const A: Tenant = Tenant::Token([1; 32]);
-    const B: Tenant = Tenant::Token([2; 32]);
-    const C: Tenant = Tenant::Token([3; 32]);
+    const A: Account = Account::Token([1; 32]);
+    const B: Account = Account::Token([2; 32]);
+    const C: Account = Account::Token([3; 32]);
 
     fn budget() -> TransferMemory {
         TransferMemory::new(100, Duration::from_millis(20))

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_runtime::{Answer, Body};
+
 use crate::redact::redact_text;
 
 /// What a component says about its answer.
@@ -20,9 +22,10 @@ pub struct AnswerMetadata {
 }
 
 impl AnswerMetadata {
-    /// The metadata of an answer. `saw_time` means that the component read the time of the request. Such an answer is
-    /// valid for this request only, so it is not cached.
-    pub fn new(max_age: Option<Duration>, saw_time: bool, mut notes: BTreeMap<String, String>, redact: bool) -> Self {
+    /// The body of an answer, and its metadata. An answer for which the component read the time of the request is valid for
+    /// this request only, so it is not cached.
+    pub fn of(answer: Answer, redact: bool) -> (Body, Self) {
+        let Answer { body, max_age, mut notes, saw_time, usage: _ } = answer;
         if redact {
             for note in notes.values_mut() {
                 if let Cow::Owned(masked) = redact_text(note) {
@@ -30,7 +33,7 @@ impl AnswerMetadata {
                 }
             }
         }
-        Self { max_age: if saw_time { Some(Duration::ZERO) } else { max_age }, notes }
+        (body, Self { max_age: if saw_time { Some(Duration::ZERO) } else { max_age }, notes })
     }
 
     /// The time for which the answer may be cached, if its endpoint allows `most`.
@@ -51,8 +54,8 @@ mod tests {
     #[test]
     fn the_shortest_time_holds() {
         let of = |max_age: Option<u64>, saw_time| {
-            let metadata = AnswerMetadata::new(max_age.map(Duration::from_secs), saw_time, BTreeMap::new(), false);
-            metadata.lifetime(Duration::from_secs(60)).as_secs()
+            let answer = Answer { max_age: max_age.map(Duration::from_secs), saw_time, ..Answer::from(Body::Empty) };
+            AnswerMetadata::of(answer, false).1.lifetime(Duration::from_secs(60)).as_secs()
         };
         assert_eq!([of(None, false), of(Some(5), false), of(Some(600), false), of(Some(0), false)], [60, 5, 60, 0]);
         assert_eq!([of(None, true), of(Some(5), true)], [0, 0]);

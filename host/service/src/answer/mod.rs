@@ -6,7 +6,7 @@
 //! - `redaction`: masks personal data in the values, before a format is encoded;
 //! - `stream`: answers whose rows are sent while they are read;
 //! - `memory`: the memory budget for answers that callers have not read yet;
-//! - `shared`: reservations of that budget for bytes that several tenants are sent at once;
+//! - `shared`: reservations of that budget for bytes that several accounts are sent at once;
 //! - `encoded`: complete answers, in pieces with reservations of that budget;
 //! - `metadata`: what a component says about its answer besides the body;
 //! - `lines`: rows as single lines of JSON;
@@ -37,14 +37,14 @@ pub(crate) use columns::{RowLimit, rows_of, rows_with};
 pub use encoded::{CachedBody, Encoded, Outgoing};
 pub use format::{Format, PARAMETER as FORMAT_PARAMETER};
 pub(crate) use lines::LineWriter;
-pub use memory::{Reservation, TenantMemory, TransferMemory, counted};
+pub use memory::{AccountMemory, Reservation, TransferMemory, counted};
 pub use metadata::AnswerMetadata;
 pub(crate) use options::EncodingOptions;
 pub(crate) use shared::SharedBytes;
 pub use stream::Streamed;
 pub(crate) use stream::stream;
 
-/// Waits for the answer of an endpoint, and encodes it within the memory budget of its tenant.
+/// Waits for the answer of an endpoint, and encodes it within the memory budget of its account.
 ///
 /// # Errors
 /// A failure of the endpoint or of its rows; an answer that exceeds the limit of bytes; a document that the format
@@ -52,11 +52,10 @@ pub(crate) use stream::stream;
 pub(crate) async fn encode(
     made: impl Future<Output = Result<Answer, Failure>>,
     options: EncodingOptions,
-    memory: TenantMemory,
+    memory: AccountMemory,
 ) -> Result<Encoded, Failure> {
     let encoded = async {
-        let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
-        let metadata = AnswerMetadata::new(max_age, saw_time, notes, options.redact);
+        let (body, metadata) = AnswerMetadata::of(made.await?, options.redact);
         match body {
             Body::Rows(rows) => encode_rows(rows, metadata, options, memory).await,
             Body::Document(document) => encode_document(&document, metadata, options, memory).await,
@@ -72,7 +71,7 @@ async fn encode_document(
     document: &str,
     metadata: AnswerMetadata,
     options: EncodingOptions,
-    memory: TenantMemory,
+    memory: AccountMemory,
 ) -> Result<Encoded, Failure> {
     let (body, truncated) = document::encode(document, options)?;
     let mut pieces = Pieces::new(memory);
@@ -88,7 +87,7 @@ async fn encode_rows(
     mut rows: Rows,
     metadata: AnswerMetadata,
     options: EncodingOptions,
-    memory: TenantMemory,
+    memory: AccountMemory,
 ) -> Result<Encoded, Failure> {
     let mut writer = rows::Writer::new(&rows, options)?;
     let mut pieces = Pieces::new(memory);

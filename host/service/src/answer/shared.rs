@@ -1,7 +1,7 @@
-//! Reservations for bytes that several tenants are sent at the same time: those of a cached answer.
+//! Reservations for bytes that several accounts are sent at the same time: those of a cached answer.
 //!
 //! The bytes are in memory once, so they count once in the whole budget, until the last reader has taken them. In the share
-//! of a tenant they count only while a reader of that tenant takes them, so that no tenant is refused because of the
+//! of an account they count only while a reader of that account takes them, so that no account is refused because of the
 //! readers of another.
 
 use std::collections::HashMap;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tidegate_model::Failure;
 use tokio::sync::Notify;
 
-use super::memory::{Part, Reservation, TenantMemory};
-use crate::tenant::Tenant;
+use super::memory::{AccountMemory, Part, Reservation};
+use crate::account::Account;
 
-/// The reservations for the same bytes, of all tenants that are being sent them.
+/// The reservations for the same bytes, of all accounts that are being sent them.
 #[derive(Debug, Default)]
 pub(crate) struct SharedBytes {
     readers: Mutex<Readers>,
@@ -26,11 +26,11 @@ pub(crate) struct SharedBytes {
 struct Readers {
     /// The bytes in the whole budget.
     whole: Weak<Reservation>,
-    /// The bytes in the share of each tenant.
-    shares: HashMap<Tenant, Weak<SharedReservation>>,
+    /// The bytes in the share of each account.
+    shares: HashMap<Account, Weak<SharedReservation>>,
 }
 
-/// The reservation of one tenant, shared by all of its readers.
+/// The reservation of one account, shared by all of its readers.
 #[derive(Debug)]
 pub(crate) struct SharedReservation {
     _share: Reservation,
@@ -38,16 +38,16 @@ pub(crate) struct SharedReservation {
 }
 
 impl SharedBytes {
-    /// The reservation for a reader of a tenant. `bytes` is the same number in all calls.
+    /// The reservation for a reader of an account. `bytes` is the same number in all calls.
     ///
     /// # Errors
-    /// The budget is used up; see [`TenantMemory::take`].
-    pub(crate) async fn take(&self, memory: &TenantMemory, bytes: usize) -> Result<Arc<SharedReservation>, Failure> {
+    /// The budget is used up; see [`AccountMemory::take`].
+    pub(crate) async fn take(&self, memory: &AccountMemory, bytes: usize) -> Result<Arc<SharedReservation>, Failure> {
         loop {
             // Registered before the look, so that what is made in between is not missed.
             let mut made = pin!(self.made.notified());
             made.as_mut().enable();
-            if let Some(held) = self.readers().of(memory.tenant()) {
+            if let Some(held) = self.readers().of(memory.account()) {
                 return Ok(held);
             }
             tokio::select! {
@@ -60,8 +60,8 @@ impl SharedBytes {
         }
     }
 
-    /// Room for the bytes in the share of the tenant and in the whole budget.
-    async fn parts(&self, memory: &TenantMemory, bytes: usize) -> Result<(Reservation, Arc<Reservation>), Failure> {
+    /// Room for the bytes in the share of the account and in the whole budget.
+    async fn parts(&self, memory: &AccountMemory, bytes: usize) -> Result<(Reservation, Arc<Reservation>), Failure> {
         let share = memory.take_part(bytes, Part::Share).await?;
         let known = self.readers().whole.upgrade();
         let whole = match known {
@@ -71,17 +71,17 @@ impl SharedBytes {
         Ok((share, whole))
     }
 
-    fn held(&self, memory: &TenantMemory, share: Reservation, whole: Arc<Reservation>) -> Arc<SharedReservation> {
+    fn held(&self, memory: &AccountMemory, share: Reservation, whole: Arc<Reservation>) -> Arc<SharedReservation> {
         let mut readers = self.readers();
         // Other readers may have made the same reservations in the meantime. Then these are returned.
-        if let Some(held) = readers.of(memory.tenant()) {
+        if let Some(held) = readers.of(memory.account()) {
             return held;
         }
         let whole = readers.whole.upgrade().unwrap_or(whole);
         readers.whole = Arc::downgrade(&whole);
         let held = Arc::new(SharedReservation { _share: share, _whole: whole });
         readers.shares.retain(|_, held| held.strong_count() > 0);
-        readers.shares.insert(memory.tenant(), Arc::downgrade(&held));
+        readers.shares.insert(memory.account(), Arc::downgrade(&held));
         drop(readers);
         self.made.notify_waiters();
         held
@@ -93,8 +93,8 @@ impl SharedBytes {
 }
 
 impl Readers {
-    fn of(&self, tenant: Tenant) -> Option<Arc<SharedReservation>> {
-        self.shares.get(&tenant)?.upgrade()
+    fn of(&self, account: Account) -> Option<Arc<SharedReservation>> {
+        self.shares.get(&account)?.upgrade()
     }
 }
 
@@ -108,21 +108,21 @@ mod tests {
     use super::*;
     use crate::answer::TransferMemory;
 
-    const A: Tenant = Tenant::Token([1; 32]);
-    const B: Tenant = Tenant::Token([2; 32]);
+    const A: Account = Account::Token([1; 32]);
+    const B: Account = Account::Token([2; 32]);
 
     #[tokio::test]
-    async fn shared_bytes_count_for_each_tenant_that_reads_them_and_in_memory_once() {
+    async fn shared_bytes_count_for_each_account_that_reads_them_and_in_memory_once() {
         let budget = TransferMemory::new(100, Duration::from_millis(20));
         let shared = SharedBytes::default();
         let first = shared.take(&budget.of(A), 40).await.unwrap();
         let second = shared.take(&budget.of(A), 40).await.unwrap();
         let other = shared.take(&budget.of(B), 40).await.unwrap();
         assert_eq!(budget.used(), 40);
-        for tenant in [A, B] {
-            assert_eq!(budget.of(tenant).take(11).await.unwrap_err().code, Code::TooManyRequests);
+        for account in [A, B] {
+            assert_eq!(budget.of(account).take(11).await.unwrap_err().code, Code::TooManyRequests);
         }
-        // The other tenant still reads, and the first one has its whole half again.
+        // The other account still reads, and the first one has its whole half again.
         drop(first);
         assert!(budget.of(A).take(11).await.is_err(), "its second reader has not ended");
         drop(second);
@@ -163,7 +163,7 @@ mod tests {
         let budget = TransferMemory::new(100, Duration::from_secs(60));
         let shared = Arc::new(SharedBytes::default());
         let held = budget.of(B).take(50).await.unwrap();
-        let freed = budget.of(Tenant::Token([3; 32])).take(20).await.unwrap();
+        let freed = budget.of(Account::Token([3; 32])).take(20).await.unwrap();
         let wait = || {
             let (shared, memory) = (Arc::clone(&shared), budget.of(A));
             tokio::spawn(async move { shared.take(&memory, 40).await.unwrap() })

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::encoded::piece;
-use super::memory::TenantMemory;
+use super::memory::AccountMemory;
 use super::metadata::AnswerMetadata;
 use super::options::{EncodingOptions, lost};
 use super::{document, rows};
@@ -45,7 +45,7 @@ pub struct Streamed {
     /// What the component says about the answer.
     pub metadata: Option<AnswerMetadata>,
     /// The budget in which the lines are counted, for middleware that replaces the bytes, such as compression.
-    pub memory: TenantMemory,
+    pub memory: AccountMemory,
     /// The body. After a failure, it ends with a line that gives the reason, and then an error that aborts it.
     pub lines: BoxStream<'static, io::Result<Bytes>>,
     /// Whether the rows were cut at their limit. Known when the lines have ended.
@@ -71,9 +71,9 @@ pub(crate) async fn stream(
     compute: &Compute,
     made: impl Future<Output = Result<Answer, Failure>> + Send + 'static,
     options: EncodingOptions,
-    memory: TenantMemory,
+    memory: AccountMemory,
     guard: impl Send + 'static,
-    place: Arc<Permit>,
+    permit: Arc<Permit>,
     limit: Duration,
 ) -> Result<Streamed, Failure> {
     let own = memory.clone();
@@ -91,7 +91,7 @@ pub(crate) async fn stream(
             .unwrap_or_else(|_| Err(late(limit)));
         let _ = end.send(done);
     };
-    let task = compute.start_work(InTurn::new(place, work.boxed()))?;
+    let task = compute.start_work(InTurn::new(permit, work.boxed()))?;
     let truncated = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&truncated);
     let mut source =
@@ -109,12 +109,12 @@ async fn produce(
     made: impl Future<Output = Result<Answer, Failure>>,
     tell: Arc<OnceLock<AnswerMetadata>>,
     options: EncodingOptions,
-    memory: TenantMemory,
+    memory: AccountMemory,
     sender: mpsc::Sender<Bytes>,
 ) -> Result<bool, Failure> {
     let gone = |_| Failure::new(Code::Internal, "the caller hung up");
-    let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
-    let _ = tell.set(AnswerMetadata::new(max_age, saw_time, notes, options.redact));
+    let (body, metadata) = AnswerMetadata::of(made.await?, options.redact);
+    let _ = tell.set(metadata);
     let mut rows = match body {
         Body::Rows(rows) => rows,
         Body::Document(text) => {

@@ -26,7 +26,7 @@ use moka::Expiry;
 use tidegate_model::{Code, Failure};
 use uuid::Uuid;
 
-use crate::answer::{CachedBody, Encoded, Outgoing, SharedBytes, TenantMemory};
+use crate::answer::{AccountMemory, CachedBody, Encoded, Outgoing, SharedBytes};
 use crate::execution::QueryRequest;
 pub(crate) use key::Key;
 pub(crate) use warming::warm;
@@ -335,11 +335,11 @@ impl CacheEntry {
         self.answer.len() + self.answer.metadata.bytes() + self.request.bytes() + OVERHEAD
     }
 
-    /// The answer for one caller. Its bytes are reserved in the memory budget, once for all callers of its tenant.
+    /// The answer for one caller. Its bytes are reserved in the memory budget, once for all callers of its account.
     ///
     /// # Errors
-    /// The budget is used up; see [`TenantMemory::take`].
-    pub async fn outgoing(&self, memory: &TenantMemory) -> Result<Outgoing, Failure> {
+    /// The budget is used up; see [`AccountMemory::take`].
+    pub async fn outgoing(&self, memory: &AccountMemory) -> Result<Outgoing, Failure> {
         let held = self.sending.take(memory, self.answer.len()).await?;
         Ok(self.answer.outgoing(memory, &held))
     }

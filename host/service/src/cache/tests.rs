@@ -4,12 +4,12 @@
 use tidegate_compiler::manifest_of_texts;
 
 use super::*;
+use crate::account::Account;
 use crate::answer::{Format, TransferMemory};
 use crate::execution::{RunRecord, SentParameters};
 use crate::options::Options;
 use crate::save_request::SaveRequest;
 use crate::service::Service;
-use crate::tenant::Tenant;
 use crate::tokens::Access;
 
 /// Fails, after other requests have had time to join.
@@ -42,7 +42,7 @@ async fn request() -> (tempfile::TempDir, Arc<Service>, Arc<QueryRequest>) {
 async fn an_answer_that_is_not_to_be_kept_is_of_one_request_alone() {
     let (_folder, service, request) = request().await;
     let own =
-        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::<RunRecord>::default());
+        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.account, Arc::<RunRecord>::default());
     let miss = |found: &Lookup| matches!(found, Lookup::Cached(_, CacheStatus::Miss { collapsed: false }));
 
     // The request that waited executes its own answer, which may be cached.
@@ -83,7 +83,7 @@ async fn an_answer_that_is_not_to_be_kept_is_of_one_request_alone() {
 async fn an_answer_that_is_made_anew_and_not_to_be_kept_ends_the_old_one() {
     let (_folder, service, request) = request().await;
     let own =
-        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::<RunRecord>::default());
+        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.account, Arc::<RunRecord>::default());
     assert!(matches!(service.cache.answer(&request, own()).await.unwrap(), Lookup::Cached(..)));
     assert_eq!(service.cache.size().0, 1);
     service
@@ -100,7 +100,7 @@ async fn an_answer_that_is_made_anew_and_not_to_be_kept_ends_the_old_one() {
 async fn who_waits_with_another_is_not_refused_in_its_place() {
     let (_folder, service, request) = request().await;
     let own =
-        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::<RunRecord>::default());
+        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.account, Arc::<RunRecord>::default());
 
     // A failure of the query itself is the same for all requests that wait.
     let (first, second) =
@@ -119,10 +119,10 @@ async fn who_waits_with_another_is_not_refused_in_its_place() {
 
 #[tokio::test]
 async fn who_read_an_answer_to_its_end_is_not_refused_because_others_still_do() {
-    const A: Tenant = Tenant::Token([1; 32]);
-    const B: Tenant = Tenant::Token([2; 32]);
+    const A: Account = Account::Token([1; 32]);
+    const B: Account = Account::Token([2; 32]);
     let (_folder, service, request) = request().await;
-    let own = Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::default());
+    let own = Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.account, Arc::default());
     let Lookup::Cached(entry, _) = service.cache.answer(&request, own).await.unwrap() else { return };
     let size = entry.answer.len();
     let memory = TransferMemory::new(2 * size, Duration::from_millis(20));
@@ -130,7 +130,7 @@ async fn who_read_an_answer_to_its_end_is_not_refused_because_others_still_do() 
     let other = entry.outgoing(&memory.of(B)).await.unwrap();
     assert_eq!(memory.used(), size, "it is in memory once");
     drop(first);
-    // The first tenant holds nothing, and has its half.
+    // The first account holds nothing, and has its half.
     let held = memory.of(A).take(size).await.unwrap();
     assert_eq!(memory.of(B).take(size).await.unwrap_err().code, Code::Overloaded);
     drop(held);

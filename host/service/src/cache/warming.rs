@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::{Cache, CacheEntry, Executed, Key};
+use crate::account::Account;
 use crate::clock::Clock;
 use crate::execution::{Executor, RunRecord};
 use crate::registry::Registry;
-use crate::tenant::Tenant;
 
 /// The interval of the search for entries that are due. Warming intervals are whole seconds.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Warms the cache until the service is dropped.
 pub(crate) async fn warm(cache: Weak<Cache>, executor: Weak<Executor>, clock: Clock, concurrency: usize) {
-    let places = Arc::new(Semaphore::new(concurrency.max(1)));
+    let permits = Arc::new(Semaphore::new(concurrency.max(1)));
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -32,14 +32,14 @@ pub(crate) async fn warm(cache: Weak<Cache>, executor: Weak<Executor>, clock: Cl
                 continue;
             }
             // An entry that does not get a permit now is still due at the next tick.
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else { break };
+            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { break };
             // The next due time is set before the execution, so that executions of one entry never overlap.
             let interval = entry.request.endpoint.manifest.settings.proactive_requerying_seconds;
             entry.warming().due = interval.map(|seconds| Instant::now() + Duration::from_secs(seconds));
             let (cache, executor) = (Arc::clone(&cache), Arc::clone(&executor));
             tokio::spawn(async move {
                 refresh(&cache, executor, clock, *key, &entry).await;
-                drop(place);
+                drop(permit);
             });
         }
     }
@@ -67,7 +67,7 @@ fn is_due(cache: &Cache, registry: &Registry, key: &Key, entry: &Arc<CacheEntry>
 
 async fn refresh(cache: &Cache, executor: Arc<Executor>, clock: Clock, key: Key, entry: &Arc<CacheEntry>) {
     let request = Arc::clone(&entry.request);
-    let make = executor.execute(Arc::clone(&request), clock.now(), Tenant::Warming, Arc::<RunRecord>::default());
+    let make = executor.execute(Arc::clone(&request), clock.now(), Account::Warming, Arc::<RunRecord>::default());
     let read = entry.warming().read;
     let (execution, _) = cache.join_or_start(key, request, read, make);
     match execution.await {

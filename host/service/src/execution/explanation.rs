@@ -37,19 +37,19 @@ pub struct Explanation {
 
 impl Executor {
     /// What a request would do that arrived at `arrived`, in microseconds since 1970: its ad-hoc text, or the body of the
-    /// saved query. It takes a place like a query, and nothing of it runs. That the endpoint has no code which chooses
+    /// saved query. It takes a permit like a query, and nothing of it runs. That the endpoint has no code which chooses
     /// statements is for the caller to check.
     ///
     /// # Errors
-    /// Those of planning the statement; no place is free in time; the time of a request.
+    /// Those of planning the statement; no permit is free in time; the time of a request.
     pub async fn explain(self: Arc<Self>, request: Arc<QueryRequest>, arrived: i64) -> Result<Explanation, Failure> {
-        let place = Arc::new(self.admission.enter(request.tenant).await?);
+        let permit = Arc::new(self.admission.enter(request.account).await?);
         let limit = request.limits.wall_clock;
         let stopping = StopOnDrop(Stop::after(limit + STOP_DELAY));
         let stop = stopping.0.clone();
-        let statements = self.statements(request, arrived, stop.clone(), Arc::clone(&place));
+        let statements = self.statements(request, arrived, stop.clone(), Arc::clone(&permit));
         let work = async move { stop.cover(explained(&statements)).await };
-        let work = self.compute.run_in(place, work);
+        let work = self.compute.run_in(permit, work);
         tokio::time::timeout(limit + GRACE, work).await.unwrap_or_else(|_| Err(late(limit)))
     }
 }

@@ -27,13 +27,13 @@ use tidegate_runtime::{Answer, CallError, Class, Request as Call, Usage};
 use tidegate_sql::{CostCounter, Engine, StatementCost, Stop};
 use tracing::Instrument;
 
+use crate::account::Account;
 use crate::admission::{Admission, Permit};
 use crate::answer::{Encoded, EncodingOptions, Streamed, TransferMemory, encode, stream};
 use crate::compute::Compute;
 use crate::deadline::{GRACE, late};
 use crate::endpoints::Endpoints;
 use crate::outcomes::ComponentOutcomes;
-use crate::tenant::Tenant;
 use statements::{Warnings, warn};
 
 pub(crate) use request::unbound_pin;
@@ -103,7 +103,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// The places for queries, and the line for them.
+    /// The permits for queries, and the line for them.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
@@ -133,10 +133,10 @@ impl Executor {
         &self.limits
     }
 
-    /// Runs the request in one of the tenant's places and encodes the answer. Dropping the future stops the work.
+    /// Runs the request with one of the account's permits and encodes the answer. Dropping the future stops the work.
     ///
     /// `arrived` is the time at which the request arrived, in microseconds since 1970. It is the only time that the
-    /// component and its statements see, so that the answer does not depend on how long the request waited for its place.
+    /// component and its statements see, so that the answer does not depend on how long the request waited for its permit.
     /// How the component ran is written to `record`.
     ///
     /// # Errors
@@ -145,17 +145,17 @@ impl Executor {
         self: Arc<Self>,
         request: Arc<QueryRequest>,
         arrived: i64,
-        tenant: Tenant,
+        account: Account,
         record: Arc<RunRecord>,
     ) -> Result<Encoded, Failure> {
-        let place = Arc::new(self.admission.enter(tenant).await?);
+        let permit = Arc::new(self.admission.enter(account).await?);
         let limit = request.limits.wall_clock;
         let stopping = StopOnDrop(Stop::after(limit + STOP_DELAY));
         let options = options(&request);
-        let made = Arc::clone(&self).run(request, arrived, stopping.0.clone(), record, Arc::clone(&place));
-        let memory = self.answers.of(tenant);
-        // The work holds the place: while it has not stopped, it still uses threads and memory.
-        let work = self.compute.run_in(place, encode(made, options, memory));
+        let made = Arc::clone(&self).run(request, arrived, stopping.0.clone(), record, Arc::clone(&permit));
+        let memory = self.answers.of(account);
+        // The work holds the permit: while it has not stopped, it still uses threads and memory.
+        let work = self.compute.run_in(permit, encode(made, options, memory));
         tokio::time::timeout(limit + GRACE, work).await.unwrap_or_else(|_| Err(late(limit)))
     }
 
@@ -169,28 +169,28 @@ impl Executor {
         arrived: i64,
         record: Arc<RunRecord>,
     ) -> Result<Streamed, Failure> {
-        let place = Arc::new(self.admission.enter(request.tenant).await?);
+        let permit = Arc::new(self.admission.enter(request.account).await?);
         let limit = request.limits.wall_clock;
         let stopping = StopOnDrop(Stop::after(limit + STOP_DELAY));
-        let (options, memory) = (options(&request), self.answers.of(request.tenant));
-        let made = Arc::clone(&self).run(request, arrived, stopping.0.clone(), record, Arc::clone(&place));
-        stream(&self.compute, made, options, memory, stopping, place, limit).await
+        let (options, memory) = (options(&request), self.answers.of(request.account));
+        let made = Arc::clone(&self).run(request, arrived, stopping.0.clone(), record, Arc::clone(&permit));
+        stream(&self.compute, made, options, memory, stopping, permit, limit).await
     }
 
-    /// Runs work of a request beside its statements that may take long, such as compiling a regular expression: in one of
-    /// the tenant's places, in its turns on the compute threads, and in so much time. Work that does not stop keeps its
-    /// place and its turn until it ends.
+    /// Runs work of a request beside its statements that may take long, such as compiling a regular expression: with one of
+    /// the account's permits, in its turns on the compute threads, and in so much time. Work that does not stop keeps its
+    /// permit and its turn until it ends.
     ///
     /// # Errors
-    /// The work's; no place is free in time; [`Code::Timeout`].
-    pub async fn run_in_place<T: Send + 'static>(
+    /// The work's; no permit is free in time; [`Code::Timeout`].
+    pub async fn run_with_permit<T: Send + 'static>(
         &self,
-        tenant: Tenant,
+        account: Account,
         limit: Duration,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
-        let place = Arc::new(self.admission.enter(tenant).await?);
-        let work = self.compute.run_in(place, work);
+        let permit = Arc::new(self.admission.enter(account).await?);
+        let work = self.compute.run_in(permit, work);
         tokio::time::timeout(limit + GRACE, work).await.unwrap_or_else(|_| Err(late(limit)))
     }
 
@@ -201,7 +201,7 @@ impl Executor {
         arrived: i64,
         stop: Stop,
         record: Arc<RunRecord>,
-        place: Arc<Permit>,
+        permit: Arc<Permit>,
     ) -> Result<Answer, Failure> {
         let endpoint = Arc::clone(&request.endpoint);
         let mut passed = request.arguments.clone();
@@ -217,7 +217,7 @@ impl Executor {
         let statements = RequestStatements {
             warnings: Arc::clone(&warnings),
             cost: Arc::clone(&record.cost),
-            ..self.statements(request, arrived, stop, place)
+            ..self.statements(request, arrived, stop, permit)
         };
         // Log lines of a guest have the name of its endpoint, and the request's id where there is a request.
         let (name, mut span) = (endpoint.manifest.name.as_str(), tracing::Span::current());
@@ -246,7 +246,7 @@ impl Executor {
 
 impl Executor {
     /// The context of the statements of a request that arrived at `now`.
-    fn statements(&self, request: Arc<QueryRequest>, now: i64, stop: Stop, place: Arc<Permit>) -> RequestStatements {
+    fn statements(&self, request: Arc<QueryRequest>, now: i64, stop: Stop, permit: Arc<Permit>) -> RequestStatements {
         let language = match request.adhoc {
             Some(AdhocQuery::Lql(_)) => Language::Lql,
             Some(AdhocQuery::Sql(_)) | None => Language::Sql,
@@ -259,7 +259,7 @@ impl Executor {
             language,
             now,
             stop,
-            place,
+            permit,
             warnings: Warnings::default(),
             cost: Arc::default(),
         }

@@ -8,31 +8,31 @@ use tidegate_runtime::Body;
 use tidegate_sql::{Binding, Stop};
 
 use super::Executor;
+use crate::account::Account;
 use crate::answer::{Encoded, EncodingOptions, Format, encode, rows_of};
 use crate::tables::StoredTables;
-use crate::tenant::Tenant;
 
 /// How long reading them may take.
 const RECENT_TIME: Duration = Duration::from_secs(10);
 
 impl Executor {
-    /// The newest rows of a source, whosever they are, as JSON, newest first, read as a query of the tenant is: in one of its places and in its
-    /// turns. `now` is in microseconds since 1970, UTC.
+    /// The newest rows of a source, whosever they are, as JSON, newest first, read as a query of the account is: with one of its
+    /// permits and in its turns. `now` is in microseconds since 1970, UTC.
     ///
     /// # Errors
-    /// The engine's; no place is free in time; [`Code::Timeout`] after ten seconds; a memory budget that is used up.
+    /// The engine's; no permit is free in time; [`Code::Timeout`] after ten seconds; a memory budget that is used up.
     pub async fn recent_rows(
         self: Arc<Self>,
         source: String,
         rows: usize,
-        tenant: Tenant,
+        account: Account,
         now: i64,
     ) -> Result<Encoded, Failure> {
-        let place = Arc::new(self.admission.enter(tenant).await?);
-        let memory = self.answers.of(tenant);
+        let permit = Arc::new(self.admission.enter(account).await?);
+        let memory = self.answers.of(account);
         let stop = Stop::after(RECENT_TIME);
         let own = Arc::clone(&self);
-        let work = self.compute.run_in(place, async move {
+        let work = self.compute.run_in(permit, async move {
             let newest = async {
                 // Names of sources have no backticks in them.
                 let sql = format!("SELECT * FROM `{source}` ORDER BY timestamp DESC LIMIT {rows}");

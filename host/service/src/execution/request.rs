@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::Executor;
 use super::parameters::{AdhocQuery, SentParameters};
+use crate::account::Account;
 use crate::answer::Format;
 use crate::registry::{Endpoint, with_parameters_of};
-use crate::tenant::Tenant;
 use crate::tokens::Access;
 
 /// The longest text, in bytes, that is looked through to tell whether it is plain.
@@ -44,7 +44,7 @@ pub struct QueryRequest {
     /// What it may use: the smallest of what the server, the endpoint and the token allow.
     pub limits: Limits,
     /// Whose token asks.
-    pub tenant: Tenant,
+    pub account: Account,
 }
 
 impl QueryRequest {
@@ -66,14 +66,14 @@ impl QueryRequest {
 }
 
 impl Executor {
-    /// As [`Self::check_request`], with the endpoints that this one reads, for a tenant. What takes long is done in one of its
-    /// places.
+    /// As [`Self::check_request`], with the endpoints that this one reads, for an account. What takes long is done with one of its
+    /// permits.
     ///
     /// # Errors
-    /// Those of [`Self::check_request`]; what it reads cannot be read; no place is free in time.
+    /// Those of [`Self::check_request`]; what it reads cannot be read; no permit is free in time.
     pub async fn checked(
         self: &Arc<Self>,
-        tenant: Tenant,
+        account: Account,
         endpoint: Arc<Endpoint>,
         access: Arc<Access>,
         sent: SentParameters,
@@ -85,8 +85,9 @@ impl Executor {
         let limit = limits_of(&self.limits, &endpoint, &access).wall_clock;
         let own = Arc::clone(self);
         let check = move || own.check_request(endpoint, &reads, &access, sent, format, redact);
-        let checked = if is_slow { self.run_in_place(tenant, limit, async move { check() }).await } else { check() };
-        checked.map(|request| QueryRequest { tenant, ..request })
+        let checked =
+            if is_slow { self.run_with_permit(account, limit, async move { check() }).await } else { check() };
+        checked.map(|request| QueryRequest { account, ..request })
     }
 
     /// The request of a caller with these parameters, after all checks.
@@ -148,7 +149,7 @@ impl Executor {
         let arguments: Arguments = manifest.check_arguments(&values)?;
         let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
         drop(manifest);
-        let tenant = access.tenant();
+        let account = access.account();
         let limits = limits_of(&self.limits, &endpoint, access);
         Ok(QueryRequest {
             endpoint,
@@ -161,7 +162,7 @@ impl Executor {
             redact,
             format,
             limits,
-            tenant,
+            account,
         })
     }
 }

@@ -93,20 +93,20 @@ async fn what_a_component_binds_takes_the_place_of_any_spelling() {
         .executor
         .check_request(endpoint, &[], &access, sent(&[("project", "a")], None), Format::Json, false)
         .unwrap();
-    let (tenant, options) = (request.tenant, options(&request));
+    let (account, options) = (request.account, options(&request));
     let executor = Arc::clone(&service.executor);
-    let place = Arc::new(executor.admission.enter(tenant).await.unwrap());
+    let permit = Arc::new(executor.admission.enter(account).await.unwrap());
     let stop = Stop::after(Duration::from_secs(60));
-    let statements = executor.statements(Arc::new(request), 0, stop, Arc::clone(&place));
+    let statements = executor.statements(Arc::new(request), 0, stop, Arc::clone(&permit));
     let bound = [("PROJECT", "b"), ("New", "x"), ("NEW", "y")];
     let bound = bound.map(|(name, text)| (name.to_owned(), Value::Text(text.to_owned()))).to_vec();
-    let memory = executor.answers.of(tenant);
+    let memory = executor.answers.of(account);
     let made = async move {
         let sql = "SELECT @project AS a, @Project AS b, @PROJECT AS c, @new AS d, @New AS e";
         let rows = statements.run(Statement::Text(sql.to_owned()), bound).await?;
         Ok(Body::Rows(rows).into())
     };
-    let answer = executor.compute.run_in(place, encode(made, options, memory)).await.unwrap();
+    let answer = executor.compute.run_in(permit, encode(made, options, memory)).await.unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer.concat()).unwrap();
     assert_eq!(answer, serde_json::json!({"result": [{"a": "b", "b": "b", "c": "b", "d": "y", "e": "y"}]}));
     service.close().await.unwrap();

@@ -42,7 +42,7 @@ pub(crate) struct RequestStatements {
     /// Stops planning when the request is dropped.
     pub(crate) stop: Stop,
     /// The permit of the request. Its statements run in the turns of this permit.
-    pub(crate) place: Arc<Permit>,
+    pub(crate) permit: Arc<Permit>,
     /// Warnings for the caller about texts that may not mean what was intended.
     pub(crate) warnings: Warnings,
     /// What the statements cost.
@@ -71,7 +71,7 @@ impl Statements for RequestStatements {
         // The runtime polls this in a task of its own: planning recurses deeply, which the stack of a guest is too small for.
         let (this, stop) = (self.clone(), self.stop.clone());
         let work = async move { stop.cover(async { this.start(statement, arguments) }).await };
-        InTurn::new(Arc::clone(&self.place), work.boxed()).await
+        InTurn::new(Arc::clone(&self.permit), work.boxed()).await
     }
 }
 
@@ -91,7 +91,7 @@ impl RequestStatements {
             Ok::<_, Failure>(started.counted_in(this.cost))
         });
         // A guest may read the batches in a task of its own, so reading them takes turns too.
-        let batches = InTurn::new(Arc::clone(&self.place), started.try_flatten().boxed()).boxed();
+        let batches = InTurn::new(Arc::clone(&self.permit), started.try_flatten().boxed()).boxed();
         Ok(rows_with(&columns, limit, batches))
     }
 
@@ -110,7 +110,7 @@ impl RequestStatements {
             redact: _,
             format: _,
             limits: _,
-            tenant: _,
+            account: _,
             tenancy_generation: _,
         } = self.request.as_ref();
         let mut arguments = arguments.clone();

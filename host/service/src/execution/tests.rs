@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tidegate_compiler::manifest_of_texts;
-use tidegate_store::NewVersion;
 use uuid::Uuid;
 
 use super::*;
 use crate::answer::Format;
+use crate::catalog::{EndpointTable, NewVersion};
 use crate::options::Options;
 use crate::registry::Endpoint;
 use crate::service::Service;
@@ -20,7 +20,7 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
     let folder = tempfile::tempdir().unwrap();
     let (service, _) = Service::open(Options::new(folder.path())).await.unwrap();
     let manifest = manifest_of_texts("name = \"junk\"", "SELECT event_message FROM `postgres.logs`").unwrap();
-    let record = service.store.catalog().put_endpoint(NewVersion {
+    let record = EndpointTable(service.store.catalog()).put(NewVersion {
         id: Uuid::new_v4(),
         name: "junk",
         manifest: &serde_json::to_string(&manifest).unwrap(),
@@ -34,9 +34,9 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
     assert_eq!(service.endpoints.prepared(&endpoint).await.unwrap_err().code, Code::Refused);
     let (sent, access) = (SentParameters::of_object(serde_json::Map::new()).unwrap(), Access::to_all("a test"));
     let request = Arc::new(service.executor.check_request(endpoint, &[], &access, sent, Format::Json, false).unwrap());
-    let tenant = request.tenant;
+    let account = request.account;
     let failure =
-        Arc::clone(&service.executor).execute(request, 0, tenant, Arc::<RunRecord>::default()).await.unwrap_err();
+        Arc::clone(&service.executor).execute(request, 0, account, Arc::<RunRecord>::default()).await.unwrap_err();
     assert_eq!(failure.code, Code::Internal);
     assert_eq!(failure.message, "the endpoint cannot be used now; the server's log has the reason");
 
@@ -45,8 +45,8 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
     service.close().await.unwrap();
 }
 
-const A: Tenant = Tenant::Token([1; 32]);
-const B: Tenant = Tenant::Token([2; 32]);
+const A: Account = Account::Token([1; 32]);
+const B: Account = Account::Token([2; 32]);
 
 /// More works of one token than there are threads, each of which holds its thread for long, as compiling many regular
 /// expressions does.
@@ -68,27 +68,27 @@ async fn work_beside_statements_leaves_half_of_the_threads_and_ends_in_its_time(
                 std::thread::sleep(LONG);
                 Ok(())
             };
-            tokio::spawn(async move { executor.run_in_place(A, limit, work).await })
+            tokio::spawn(async move { executor.run_with_permit(A, limit, work).await })
         })
         .collect();
     tokio::time::sleep(LONG / 20).await;
     let began = Instant::now();
-    assert_eq!(executor.run_in_place(B, LONG, async { Ok(1) }).await.unwrap(), 1);
+    assert_eq!(executor.run_with_permit(B, LONG, async { Ok(1) }).await.unwrap(), 1);
     for work in hostile {
         assert_eq!(work.await.unwrap().unwrap_err().code, Code::Timeout);
     }
     assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
-    assert!(executor.admission.numbers().0 > 0, "work that goes on keeps its place");
+    assert!(executor.admission.numbers().0 > 0, "work that goes on keeps its permit");
     service.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn the_newest_rows_take_a_place_of_their_tenant() {
+async fn the_newest_rows_take_a_place_of_their_account() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = Options::new(folder.path());
     (options.admission.concurrency, options.admission.wait) = (2, Duration::from_millis(20));
     let (service, _) = Service::open(options).await.unwrap();
-    let recent = |tenant| Arc::clone(&service.executor).recent_rows("postgres.logs".to_owned(), 5, tenant, 0);
+    let recent = |account| Arc::clone(&service.executor).recent_rows("postgres.logs".to_owned(), 5, account, 0);
     let held = service.executor.admission.enter(A).await.unwrap();
     assert_eq!(recent(A).await.unwrap_err().code, Code::TooManyRequests);
     recent(B).await.unwrap();

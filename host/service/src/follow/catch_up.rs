@@ -1,7 +1,7 @@
 //! What a follower reads by itself: rows that the ring of its statement has no longer, or never had.
 //!
 //! Newer ones are in the feed of the source. Older ones are in memory and segments, and are read in the order of their
-//! places, a range of calls at a time, up to the calls that the feed has. Each piece takes a place among the queries of the
+//! places, a range of calls at a time, up to the calls that the feed has. Each piece takes a permit among the queries of the
 //! caller, and its events count in the memory of the caller's answers until they are sent.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::reach::Reach;
 use super::ring::Batch;
 use super::statement::{in_time, look, planned, prepared, within};
 use crate::admission::Permit;
-use crate::answer::{Reservation, TenantMemory, counted};
+use crate::answer::{AccountMemory, Reservation, counted};
 use crate::failures::of_store;
 
 /// The rows and bytes that are looked at at once for those that were missed.
@@ -55,23 +55,23 @@ impl Follower {
         }
         let following = Arc::clone(&self.following);
         let executor = &following.executor;
-        let memory = executor.answers.of(self.request.tenant);
+        let memory = executor.answers.of(self.request.account);
         let room = room(&memory).await;
-        let place = executor.admission.enter(self.request.tenant).await;
-        let (Ok(mut held), Ok(place)) = (room, place) else {
+        let permit = executor.admission.enter(self.request.account).await;
+        let (Ok(mut held), Ok(permit)) = (room, permit) else {
             tokio::time::sleep(PAUSE).await;
             return Ok(());
         };
-        let (place, most) = (Arc::new(place), held.bytes());
+        let (permit, most) = (Arc::new(permit), held.bytes());
         let floor = self.feed.floor();
-        let held_place = Arc::clone(&place);
+        let held_permit = Arc::clone(&permit);
         let missed = if self.after.before() < floor {
-            let work = self.read_stored(place, most, floor);
-            executor.compute.run_in(held_place, async move { Ok(work.await) }).await??
+            let work = self.read_stored(permit, most, floor);
+            executor.compute.run_in(held_permit, async move { Ok(work.await) }).await??
         } else {
             self.gap_told = false;
-            let work = self.read_missed(place, most);
-            executor.compute.run_in(held_place, async move { Ok(work.await) }).await??
+            let work = self.read_missed(permit, most);
+            executor.compute.run_in(held_permit, async move { Ok(work.await) }).await??
         };
         let Missed { batch, after, has_gap, reach } = missed;
         let (events, rows) = batch.into_events();
@@ -95,7 +95,7 @@ impl Follower {
     /// Reads rows of the feed after the place of the caller, about `most` bytes of them.
     fn read_missed(
         &self,
-        place: Arc<Permit>,
+        permit: Arc<Permit>,
         most: usize,
     ) -> impl Future<Output = Result<Missed, End>> + Send + 'static {
         let (following, hub, feed) =
@@ -115,7 +115,7 @@ impl Follower {
                 return Ok(Missed::default());
             }
             let executor = &following.executor;
-            let prepared = hub.prepared(executor, &rows, following.clock.now(), &place).await?;
+            let prepared = hub.prepared(executor, &rows, following.clock.now(), &permit).await?;
             let mut more = true;
             look(executor, &request, &prepared, Arc::clone(&rows), after, |position, json| {
                 batch.add(position, json);
@@ -131,7 +131,7 @@ impl Follower {
     /// Reads stored rows after the place of the caller, about `most` bytes of them, up to the call `floor`.
     fn read_stored(
         &self,
-        place: Arc<Permit>,
+        permit: Arc<Permit>,
         most: usize,
         floor: i64,
     ) -> impl Future<Output = Result<Missed, End>> + Send + 'static {
@@ -141,7 +141,7 @@ impl Follower {
         async move {
             let executor = &following.executor;
             let store = executor.endpoints.store();
-            let planned = planned(executor, &request, following.clock.now(), &place)?;
+            let planned = planned(executor, &request, following.clock.now(), &permit)?;
             if planned.table.source != source {
                 return Err(End::Changed);
             }
@@ -189,7 +189,7 @@ impl Follower {
 ///
 /// # Errors
 /// There is none for now.
-async fn room(memory: &TenantMemory) -> Result<Reservation, Failure> {
+async fn room(memory: &AccountMemory) -> Result<Reservation, Failure> {
     match memory.take(MOST).await {
         Ok(held) => Ok(held),
         Err(_) => memory.take(LEAST).await,
@@ -227,7 +227,7 @@ mod tests {
         let adhoc = Some(AdhocQuery::Sql("SELECT event_message FROM t".to_owned()));
         let sent = SentParameters { adhoc, ..SentParameters::default() };
         let request = service.executor.check_request(endpoint, &[], &access, sent, Format::NdJson, false).unwrap();
-        let memory = service.executor.answers.of(request.tenant);
+        let memory = service.executor.answers.of(request.account);
         let seen = LastSeen::read("0");
         let (request, arrived) = (Arc::new(request), service.clock.now());
         let asked = FollowRequest { request, access, arrived, rows: 0, since: None, seen };

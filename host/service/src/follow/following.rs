@@ -10,13 +10,13 @@ use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
 use super::hub::{Hub, HubKey};
+use crate::account::Identity;
 use crate::clock::Clock;
 use crate::execution::Executor;
 use crate::options::FollowOptions;
-use crate::tenant::Identity;
 use crate::tokens::Tokens;
 
-/// The part of all places for queries that looks at new rows may take at once.
+/// The part of all permits for queries that looks at new rows may take at once.
 const SHARE: usize = 8;
 
 /// What followers use, for metrics.
@@ -112,7 +112,7 @@ impl Following {
         executor: &Arc<Executor>,
         tokens: &Arc<Tokens>,
         clock: Clock,
-        places: usize,
+        permits: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
             options: options.clone(),
@@ -121,7 +121,7 @@ impl Following {
             clock,
             lists: Mutex::default(),
             encoded: Arc::default(),
-            share: Semaphore::new((places / SHARE).max(1)),
+            share: Semaphore::new((permits / SHARE).max(1)),
             stopping: watch::Sender::new(false),
             sent: AtomicU64::new(0),
             missed: AtomicU64::new(0),

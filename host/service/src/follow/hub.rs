@@ -10,10 +10,10 @@ use super::event::End;
 use super::position::Position;
 use super::ring::{Batch, Ring};
 use super::statement::{Prepared, in_time, look, planned, prepared};
+use crate::account::Account;
 use crate::admission::Permit;
 use crate::cache::Key;
 use crate::execution::{Executor, QueryRequest};
-use crate::tenant::Tenant;
 
 /// What followers share a hub by: the statement with all that its answer depends on, and the source that it reads. A name
 /// may mean another source after the first one was deleted.
@@ -48,8 +48,8 @@ impl Hub {
     }
 
     /// Whose time looks at new rows for this statement take: that of its first follower.
-    pub(super) fn tenant(&self) -> Tenant {
-        self.request.tenant
+    pub(super) fn account(&self) -> Account {
+        self.request.account
     }
 
     /// The operators for the columns of these rows. They are made again when the source has got a column.
@@ -61,13 +61,13 @@ impl Hub {
         executor: &Executor,
         rows: &NewRows,
         now: i64,
-        place: &Arc<Permit>,
+        permit: &Arc<Permit>,
     ) -> Result<Arc<Prepared>, End> {
         let known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| !self.timed && known.columns == *rows.columns()) {
             return Ok(known);
         }
-        let planned = planned(executor, &self.request, now, place)?;
+        let planned = planned(executor, &self.request, now, permit)?;
         if planned.table.source != self.source {
             return Err(End::Changed);
         }
@@ -82,7 +82,7 @@ impl Hub {
         executor: &Executor,
         rows: &Arc<NewRows>,
         now: i64,
-        place: &Arc<Permit>,
+        permit: &Arc<Permit>,
         most: usize,
         looks: &AtomicU64,
     ) {
@@ -94,7 +94,7 @@ impl Hub {
             self.ring.skip_to(rows.after());
         }
         let looked = in_time(async {
-            let prepared = self.prepared(executor, rows, now, place).await?;
+            let prepared = self.prepared(executor, rows, now, permit).await?;
             let mut batch = Batch::default();
             let after = Position::whole(computed);
             look(executor, &self.request, &prepared, Arc::clone(rows), after, |position, json| {

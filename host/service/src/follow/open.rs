@@ -41,16 +41,16 @@ impl Following {
     /// over one table; the limits of a request.
     pub async fn open(self: &Arc<Self>, asked: FollowRequest) -> Result<Follower, Failure> {
         let seat = self.seat(asked.access.identity)?;
-        let tenant = asked.request.tenant;
-        let place = Arc::new(self.executor.admission.enter(tenant).await?);
+        let account = asked.request.account;
+        let permit = Arc::new(self.executor.admission.enter(account).await?);
         let limit = asked.request.limits.wall_clock;
         let stop = Stop::after(limit + STOP_DELAY);
-        let (own, held) = (Arc::clone(self), Arc::clone(&place));
+        let (own, held) = (Arc::clone(self), Arc::clone(&permit));
         let work = async move {
             let begun = stop.clone().cover(begin(&own, &asked, &held)).await?;
             Ok((begun, asked))
         };
-        let work = self.executor.compute.run_in(place, work);
+        let work = self.executor.compute.run_in(permit, work);
         let ((membership, begin), asked) =
             tokio::time::timeout(limit + GRACE, work).await.unwrap_or_else(|_| Err(late(limit)))?;
         Ok(Follower::new(seat, membership, asked, begin))
@@ -64,21 +64,21 @@ impl Following {
 async fn begin(
     following: &Arc<Following>,
     asked: &FollowRequest,
-    place: &Arc<Permit>,
+    permit: &Arc<Permit>,
 ) -> Result<(Membership, Begin), Failure> {
     let FollowRequest { request, arrived, seen, .. } = asked;
     let executor = &following.executor;
     let mut tries = 0;
     let (planned, feed, membership) = loop {
         tries += 1;
-        let planned = planned(executor, request, *arrived, place)?;
+        let planned = planned(executor, request, *arrived, permit)?;
         let source = planned.table.source;
         let feed = following.feed(source)?;
         // The feed must have whatever came after the snapshot of the plan.
         if planned.table.position < feed.floor() && tries < TRIES {
             continue;
         }
-        let timed = depends_on_time(executor, request, *arrived, place, &planned.plan)?;
+        let timed = depends_on_time(executor, request, *arrived, permit, &planned.plan)?;
         let hub = Hub::new(request, source, timed, planned.table.position, &following.encoded);
         let membership = following.join(hub);
         if following.has_feed(source, &feed) || tries >= TRIES {
@@ -127,7 +127,7 @@ async fn first_rows(
     let (executor, limits) = (&following.executor, &request.limits);
     let most = size(request.endpoint.manifest.settings.max_limit).min(limits.rows).min(*rows);
     let call = planned.table.position;
-    let memory = executor.answers.of(request.tenant);
+    let memory = executor.answers.of(request.account);
     let (mut lines, mut held) = (Vec::<Vec<u8>>::new(), memory.take(0).await?);
     if most > 0 {
         let plan = executor.engine.newest(&planned.plan, TIME, *since, most)?;

@@ -2,7 +2,7 @@
 //!
 //! It begins at once when something is committed after a pause, and otherwise waits for the interval of the settings, and
 //! as long as the last pass over the hubs took, so that it takes half of the time of one thread at most. A pass holds a
-//! place among the queries and competes with them as the work of one tenant.
+//! permit among the queries and competes with them as the work of one account.
 //!
 //! Each hub has its own place up to which it is computed. Hubs at the same place share a slice, and those of a token that
 //! has many or slow ones fall behind the others, so that nobody waits for them.
@@ -18,8 +18,8 @@ use uuid::Uuid;
 use super::event::End;
 use super::following::{Following, Lists};
 use super::hub::Hub;
+use crate::account::Account;
 use crate::failures::of_store;
-use crate::tenant::Tenant;
 
 /// How often a task without commits looks whether it is still needed.
 const UPKEEP: Duration = Duration::from_secs(1);
@@ -60,11 +60,11 @@ impl Following {
     /// got on. A token's hubs take [`TOKEN_TIME`] of a pass; the others of them go on in the next one.
     ///
     /// # Errors
-    /// No place is free in time; the rows cannot be read.
+    /// No permit is free in time; the rows cannot be read.
     async fn look(self: &Arc<Self>, feed: &Arc<Feed>, hubs: Vec<Arc<Hub>>) -> Result<bool, Failure> {
         let Ok(_share) = self.share.acquire().await else { return Ok(false) };
-        let place = Arc::new(self.executor.admission.enter(Tenant::Following).await?);
-        let (own, feed, held) = (Arc::clone(self), Arc::clone(feed), Arc::clone(&place));
+        let permit = Arc::new(self.executor.admission.enter(Account::Following).await?);
+        let (own, feed, held) = (Arc::clone(self), Arc::clone(feed), Arc::clone(&permit));
         let look = async move {
             let (floor, last, most) = (feed.floor(), *feed.last().borrow(), own.shares().1);
             let mut groups: BTreeMap<i64, Vec<Arc<Hub>>> = BTreeMap::new();
@@ -76,8 +76,8 @@ impl Following {
             }
             let (mut times, mut got_on) = (Times::default(), false);
             for (after, mut hubs) in groups {
-                hubs.retain(|hub| times.are_left(hub.tenant()));
-                let Some(first) = hubs.first().map(|hub| hub.tenant()) else { continue };
+                hubs.retain(|hub| times.are_left(hub.account()));
+                let Some(first) = hubs.first().map(|hub| hub.account()) else { continue };
                 let began = Instant::now();
                 let rows = feed.slice(after, SLICE_ROWS, SLICE_BYTES).map_err(of_store)?;
                 times.add(first, began.elapsed());
@@ -90,39 +90,39 @@ impl Following {
                     if *own.stopping.borrow() {
                         return Ok(false);
                     }
-                    if !times.take_in(nth, hub.tenant()) {
+                    if !times.take_in(nth, hub.account()) {
                         continue;
                     }
                     let began = Instant::now();
                     hub.look(&own.executor, &rows, own.clock.now(), &held, most, &own.looks).await;
-                    times.add(hub.tenant(), began.elapsed());
+                    times.add(hub.account(), began.elapsed());
                     got_on |= hub.ring.is_ended() || hub.ring.computed() > after;
                     tokio::task::yield_now().await;
                 }
             }
             Ok(got_on)
         };
-        self.executor.compute.run_in(place, look).await
+        self.executor.compute.run_in(permit, look).await
     }
 }
 
 /// What the hubs of each token have used of a pass.
 #[derive(Debug, Default)]
-struct Times(HashMap<Tenant, Duration>);
+struct Times(HashMap<Account, Duration>);
 
 impl Times {
-    fn are_left(&self, tenant: Tenant) -> bool {
-        self.0.get(&tenant).is_none_or(|used| *used < TOKEN_TIME)
+    fn are_left(&self, account: Account) -> bool {
+        self.0.get(&account).is_none_or(|used| *used < TOKEN_TIME)
     }
 
     /// Whether a hub of a group, by its place in it, has its turn: the first one gets on even if its token has used its time
     /// for the slice. The others of the same token wait for the next pass like all.
-    fn take_in(&self, nth: usize, tenant: Tenant) -> bool {
-        nth == 0 || self.are_left(tenant)
+    fn take_in(&self, nth: usize, account: Account) -> bool {
+        nth == 0 || self.are_left(account)
     }
 
-    fn add(&mut self, tenant: Tenant, time: Duration) {
-        *self.0.entry(tenant).or_default() += time;
+    fn add(&mut self, account: Account, time: Duration) {
+        *self.0.entry(account).or_default() += time;
     }
 }
 
@@ -185,10 +185,10 @@ mod tests {
 
     #[test]
     fn one_hub_of_a_token_gets_on_without_time_and_the_others_wait() {
-        let (slow, other) = (Tenant::Token([1; 32]), Tenant::Token([2; 32]));
+        let (slow, other) = (Account::Token([1; 32]), Account::Token([2; 32]));
         let mut times = Times::default();
         times.add(slow, TOKEN_TIME);
-        let turns = [slow, slow, other, slow].into_iter().enumerate().map(|(nth, tenant)| times.take_in(nth, tenant));
+        let turns = [slow, slow, other, slow].into_iter().enumerate().map(|(nth, account)| times.take_in(nth, account));
         assert_eq!(turns.collect::<Vec<_>>(), [true, false, true, false]);
     }
 }

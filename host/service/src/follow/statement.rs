@@ -54,7 +54,7 @@ pub(super) fn planned(
     executor: &Executor,
     request: &Arc<QueryRequest>,
     now: i64,
-    place: &Arc<Permit>,
+    permit: &Arc<Permit>,
 ) -> Result<Planned, Failure> {
     let (language, text) = match &request.adhoc {
         Some(AdhocQuery::Sql(text)) => (Language::Sql, text),
@@ -69,7 +69,7 @@ pub(super) fn planned(
         language,
         now,
         stop: Stop::after(LOOK_TIME),
-        place: Arc::clone(place),
+        permit: Arc::clone(permit),
         warnings: Arc::default(),
         cost: Arc::default(),
     };
@@ -89,10 +89,10 @@ pub(super) fn depends_on_time(
     executor: &Executor,
     request: &Arc<QueryRequest>,
     now: i64,
-    place: &Arc<Permit>,
+    permit: &Arc<Permit>,
     plan: &Plan,
 ) -> Result<bool, Failure> {
-    let other = planned(executor, request, now.wrapping_add(OTHER_TIME), place)?;
+    let other = planned(executor, request, now.wrapping_add(OTHER_TIME), permit)?;
     Ok(!other.plan.is_same(plan))
 }
 

@@ -12,11 +12,11 @@ use std::time::{Instant, SystemTime};
 
 use tidegate_compiler::is_generated_code;
 use tidegate_model::{Code, Failure};
-use tidegate_store::EndpointEntry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Gate, manifest_findings};
+use crate::catalog::EndpointEntry;
 use crate::compute::Compute;
 use crate::endpoints::Endpoints;
 use crate::failures::refused;

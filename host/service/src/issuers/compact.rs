@@ -4,9 +4,9 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::algorithm::Algorithm;
 use super::refusal::Refusal;
 use super::strict_json::object;
+use crate::signature_algorithm::Algorithm;
 
 /// The longest token in bytes.
 const MOST_BYTES: usize = 8 << 10;

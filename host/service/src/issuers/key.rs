@@ -13,7 +13,7 @@ use ring::signature::{
 };
 use serde_json::{Map, Value};
 
-use super::algorithm::Algorithm;
+use crate::signature_algorithm::Algorithm;
 
 /// The bits that an RSA modulus may have.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;

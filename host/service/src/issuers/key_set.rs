@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::algorithm::Algorithm;
 use super::key::Key;
 use super::refusal::Refusal;
 use super::strict_json::object;
+use crate::signature_algorithm::Algorithm;
 
 /// The longest key set in bytes.
 pub(super) const MOST_BYTES: usize = 256 << 10;

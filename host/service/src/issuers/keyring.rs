@@ -205,8 +205,8 @@ impl Keyring {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use super::super::algorithm::Algorithm;
     use super::*;
+    use crate::signature_algorithm::Algorithm;
 
     const KEYS: &[u8] =
         br#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}]}"#;

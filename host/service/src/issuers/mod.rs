@@ -8,7 +8,6 @@
 //! denied. Refusals are not kept: anybody can make as many different ones as they like.
 
 mod address;
-pub(crate) mod algorithm;
 mod check;
 mod claims;
 mod compact;
@@ -32,7 +31,6 @@ use tidegate_model::Failure;
 
 use crate::issuer_options::IssuerOptions;
 use crate::tokens::{Access, DenyList, IssuedAccess, subject_digest};
-pub use algorithm::Algorithm;
 pub(crate) use check::check;
 use compact::{Compact, looks_like_one};
 use counts::CheckCounts;

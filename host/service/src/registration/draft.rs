@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use tidegate_model::Failure;
-use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
 use super::{Admitted, Registrar};
+use crate::catalog::EndpointRecord;
 use crate::failures::refused;
 use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;

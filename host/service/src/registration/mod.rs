@@ -15,12 +15,13 @@ use std::sync::Arc;
 use tidegate_compiler::{compile_sql, is_generated};
 use tidegate_model::{Code, Failure, Manifest, number};
 use tidegate_sql::SavedQuery;
-use tidegate_store::{EndpointEntry, NewAlert, NewVersion, Store};
+use tidegate_store::Store;
 use uuid::Uuid;
 
 use crate::access_report::{AccessReports, Version, Widened};
 use crate::blocking::{blocking, to_its_end};
 use crate::cache::Cache;
+use crate::catalog::{AlertTable, EndpointEntry, EndpointTable, NewAlert, NewVersion};
 use crate::compute::Compute;
 use crate::endpoints::Endpoints;
 use crate::failures::refused;
@@ -179,8 +180,8 @@ impl Registrar {
                 alerts: &alerts.all,
             };
             match &alerts.forgotten {
-                Some(name) => store.catalog().put_endpoint_forgetting(version, name),
-                None => store.catalog().put_endpoint(version),
+                Some(name) => EndpointTable(store.catalog()).put_forgetting(version, name),
+                None => EndpointTable(store.catalog()).put(version),
             }
         };
         let record = blocking(self.store(), put).await?;
@@ -199,7 +200,7 @@ impl Registrar {
         if new == 0 {
             return Ok(());
         }
-        let others = blocking(self.store(), move |store| store.catalog().count_alerts_beside(id)).await?;
+        let others = blocking(self.store(), move |store| AlertTable(store.catalog()).count_beside(id)).await?;
         let most = self.most_alerts;
         if others.saturating_add(new) > most {
             let message = format!(
@@ -225,7 +226,7 @@ impl Registrar {
                 let message = format!("the endpoint is read by {}; change or delete those first", readers.join(", "));
                 return Err(refused(message).about("id"));
             }
-            let there = blocking(own.store(), move |store| store.catalog().delete_endpoint(id)).await?;
+            let there = blocking(own.store(), move |store| EndpointTable(store.catalog()).delete(id)).await?;
             registry.remove(id);
             own.cache.forget(id);
             Ok(there)

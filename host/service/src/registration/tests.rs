@@ -7,12 +7,13 @@ use futures::FutureExt;
 use tidegate_compiler::manifest_of_texts;
 
 use super::*;
+use crate::catalog::EndpointTable;
 use crate::options::Options;
 use crate::service::Service;
 
 /// The endpoint's version in the catalog; nothing if it is not there.
 fn in_catalog(service: &Service, name: &str) -> Option<i64> {
-    let entries = service.store.catalog().endpoint_entries().unwrap();
+    let entries = EndpointTable(service.store.catalog()).entries().unwrap();
     entries.into_iter().find(|entry| entry.name == name).map(|entry| entry.version)
 }
 

@@ -7,8 +7,8 @@ use tidegate_model::{Access, HOUR, Setting, SettingError, parse_timestamp, quote
 
 use super::arrays::{TableArray, contradiction, set, table, text, unknown};
 use crate::issuer_options::{ClaimValue, IssuerOptions, KeysFrom, RuleOptions};
-use crate::issuers::algorithm::Algorithm;
 use crate::options::Options;
+use crate::signature_algorithm::Algorithm;
 
 /// All issuers of a configuration.
 pub(super) const ISSUERS: TableArray = TableArray {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_model::{Audience, Errors, LimitSet};
-use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
 use super::last_use::LastUse;
 use super::scopes::Scopes;
-use crate::tenant::Identity;
+use crate::account::Identity;
+use crate::catalog::TokenRecord;
 
 /// The access rights of a token.
 #[derive(Debug, Default)]

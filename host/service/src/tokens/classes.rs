@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
 use super::{Access, Tokens};
+use crate::catalog::TokenRecord;
 
 /// What tokens of a class have in common: their scopes, the names that they pin, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use tidegate_model::{Code, Failure};
-use tidegate_store::DeniedRecord;
 use uuid::Uuid;
 
 use super::access::Access;
 use super::digest::digest;
-use crate::tenant::Identity;
+use crate::account::Identity;
+use crate::catalog::DeniedRecord;
 
 /// The most entries at a time. All of them are in memory, and are read again after each change of a token.
 pub const MOST_DENIED: usize = 10_000;

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::tenant::Identity;
+use crate::account::Identity;
 
 /// A SHA-256 of texts, each behind its length, so that no two lists of texts have the same.
 pub(super) fn digest<'a>(purpose: &'a str, texts: impl IntoIterator<Item = &'a str>) -> Identity {

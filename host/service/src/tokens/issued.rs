@@ -13,7 +13,7 @@ use super::access::{Access, Issued};
 use super::denied::{DeniedClaim, denied_as};
 use super::digest::digest;
 use super::scopes::Scopes;
-use crate::tenant::{Identity, Tenant};
+use crate::account::{Account, Identity};
 
 /// What the rule of an issuer gives to a token.
 #[derive(Debug)]
@@ -63,10 +63,10 @@ pub(crate) fn subject_digest(subject: &str) -> String {
 
 impl Access {
     /// For whom the holder's queries run.
-    pub fn tenant(&self) -> Tenant {
+    pub fn account(&self) -> Account {
         match &self.issued {
-            Some(issued) => Tenant::Subject { group: issued.group, subject: self.identity },
-            None => Tenant::Token(self.identity),
+            Some(issued) => Account::Subject { group: issued.group, subject: self.identity },
+            None => Account::Token(self.identity),
         }
     }
 
@@ -126,12 +126,12 @@ mod tests {
     #[test]
     fn subjects_have_rates_and_tenants_have_shares() {
         let (one, again) = (access("i", "a", "p"), access("i", "a", "p"));
-        assert_eq!((one.identity, one.tenant()), (again.identity, again.tenant()));
+        assert_eq!((one.identity, one.account()), (again.identity, again.account()));
         let colleague = access("i", "b", "p");
         assert_ne!(one.identity, colleague.identity);
-        assert_eq!(one.tenant().group(), colleague.tenant().group());
+        assert_eq!(one.account().group(), colleague.account().group());
         for other in [access("i", "a", "q"), access("j", "a", "p"), access("ia", "", "p")] {
-            assert_ne!(one.tenant().group(), other.tenant().group());
+            assert_ne!(one.account().group(), other.account().group());
         }
         assert_ne!(access("i", "a", "p").identity, access("ia", "", "p").identity);
         assert_eq!((one.who.as_str(), one.label().as_str()), ("n:a", "n:ca978112ca1bbdca"));

@@ -18,11 +18,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use tidegate_store::{Catalog, Store, StoreError, TokenRecord};
+use tidegate_store::{Catalog, Store, StoreError};
 
+use crate::account::Identity;
+use crate::catalog::{DenialTable, TokenRecord, TokenTable};
 use crate::options::Options;
 use crate::start_error::StartError;
-use crate::tenant::Identity;
 use scopes::Scopes;
 use secret::hash;
 
@@ -104,10 +105,10 @@ impl Tokens {
     fn read(&self, catalog: &Catalog, generation: &mut u64) -> Result<Vec<Arc<Access>>, StoreError> {
         // The counter is read before the tokens, so that a change in between is noticed at the next check. It is stored
         // after them, so that a failed read is repeated.
-        let counted = catalog.tokens_generation()?;
+        let counted = TokenTable(catalog).generation()?;
         let mut known = self.fixed.clone();
         let before = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
-        for record in catalog.tokens()? {
+        for record in TokenTable(catalog).all()? {
             if record.revoked_at.is_none()
                 && let Ok(hash) = <[u8; 32]>::try_from(record.hash.as_slice())
             {
@@ -121,7 +122,7 @@ impl Tokens {
         let mut classes: HashSet<ClassKey> = before.values().map(|access| access.class()).collect();
         let added = known.iter().filter(|(hash, _)| !before.contains_key(*hash)).map(|(_, access)| access);
         let first = added.filter(|access| classes.insert(access.class())).cloned().collect();
-        self.denied.replace(&catalog.denied(0)?);
+        self.denied.replace(&DenialTable(catalog).at(0)?);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         *generation = counted;
         Ok(first)
@@ -150,7 +151,7 @@ impl Tokens {
         let tokens = NewTokens { private: generate_token(), public: generate_token() };
         for (token, scopes) in [(&tokens.private, "private"), (&tokens.public, "ingest")] {
             let new = NewToken { description: "made on the first start".to_owned(), ..NewToken::new(scopes) };
-            self.change(catalog, |catalog| catalog.put_token(&new.record(token)))?;
+            self.change(catalog, |catalog| TokenTable(catalog).put(&new.record(token)))?;
         }
         Ok(Some(tokens))
     }
@@ -175,7 +176,7 @@ impl Tokens {
     /// # Errors
     /// A failure of the catalog.
     pub fn records(&self, catalog: &Catalog) -> Result<Vec<TokenRecord>, StoreError> {
-        let mut records = catalog.tokens()?;
+        let mut records = TokenTable(catalog).all()?;
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         for record in &mut records {
             let hash = <[u8; 32]>::try_from(record.hash.as_slice()).ok();
@@ -197,7 +198,7 @@ impl Tokens {
             return Ok(());
         }
         let uses: Vec<_> = unwritten.iter().map(|(_, used)| *used).collect();
-        catalog.record_token_uses(&uses)?;
+        TokenTable(catalog).record_uses(&uses)?;
         for (access, (_, used)) in unwritten {
             access.uses.note_written(used);
         }
@@ -231,10 +232,10 @@ pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>, tell: impl F
             let catalog = store.catalog();
             if is_time {
                 tokens.write_uses(catalog)?;
-                catalog.drop_ended_denials(chrono::Utc::now().timestamp_micros())?;
+                DenialTable(catalog).drop_ended(chrono::Utc::now().timestamp_micros())?;
             }
             let mut generation = tokens.generation.lock().unwrap_or_else(PoisonError::into_inner);
-            if catalog.tokens_generation()? == *generation {
+            if TokenTable(catalog).generation()? == *generation {
                 return Ok(Vec::new());
             }
             tokens.read(catalog, &mut generation)

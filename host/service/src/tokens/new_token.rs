@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use tidegate_model::{Errors, Failure, LimitSet, MOST_PARAMETERS};
-use tidegate_store::{Catalog, StoreError, TokenRecord};
+use tidegate_store::{Catalog, StoreError};
 use uuid::Uuid;
 
 use super::scopes::Scopes;
 use super::secret::{generate_token, hash};
+use crate::catalog::{EndpointTable, TokenRecord, TokenTable};
 use crate::failures::of_store;
 
 /// A token to create.
@@ -105,7 +106,7 @@ impl NewToken {
         if scopes.endpoints().next().is_none() {
             return Ok(Vec::new());
         }
-        let entries = catalog.endpoint_entries()?;
+        let entries = EndpointTable(catalog).entries()?;
         let is_there = |named: &str| {
             let id = Uuid::try_parse(named).ok();
             entries.iter().any(|entry| entry.name == named || Some(entry.id) == id)
@@ -126,7 +127,7 @@ impl NewToken {
         self.validate(chrono::Utc::now().timestamp_micros())?;
         let token = generate_token();
         let record = self.record(&token);
-        catalog.put_token(&record).map_err(of_store)?;
+        TokenTable(catalog).put(&record).map_err(of_store)?;
         Ok((token, record))
     }
 

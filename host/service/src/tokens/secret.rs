@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use tidegate_store::{Catalog, StoreError};
 use uuid::Uuid;
 
-use crate::tenant::Identity;
+use crate::account::Identity;
 
 /// The identity of a token: its SHA-256.
 pub(crate) fn hash(token: &str) -> Identity {

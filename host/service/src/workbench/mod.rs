@@ -329,9 +329,9 @@ impl Trial {
             Format::Json,
             redact,
         )?;
-        let tenant = request.tenant;
+        let account = request.account;
         let now = self.service.clock.now();
-        Arc::clone(&self.service.executor).execute(Arc::new(request), now, tenant, record).await
+        Arc::clone(&self.service.executor).execute(Arc::new(request), now, account, record).await
     }
 
     /// The limits of a request: the lower of the server's limits and the endpoint's own.

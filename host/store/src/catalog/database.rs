@@ -15,7 +15,7 @@ const APPLICATION_ID: i64 = 0x5449_4445;
 pub(crate) const VERSION: i64 = 10;
 
 /// The migration of each older version, from 1 on, to the next one.
-const MIGRATIONS: [&str; 9] = [
+pub(crate) const MIGRATIONS: [&str; 9] = [
     include_str!("migrate_2.sql"),
     include_str!("migrate_3.sql"),
     include_str!("migrate_4.sql"),

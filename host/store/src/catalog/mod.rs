@@ -2,26 +2,24 @@
 //!
 //! The file is opened by the writer thread, which owns the write-ahead log ([`crate::wal::writer_thread`]), by what copies
 //! that log into the file ([`crate::wal::checkpointer`]), by what copies the catalog to another place
-//! ([`crate::background::catalog_copying`]), and here, for small reads and writes of endpoints, tokens and settings. Who
+//! ([`crate::background::catalog_copying`]), and here, for small reads and writes: of settings, and of tables that are not the store's own. Who
 //! writes syncs at every commit (`synchronous=FULL`). The calls here are short but block; async code should call them on a
 //! blocking thread.
 //!
-//! [`database`] opens connections and migrates the schema, `names` makes its files durable, `alerts`, `denied`, `endpoints`
-//! and `tokens` are tables of the server, [`retention`] and [`retention_share`] are what retention goes by, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's own
-//! write-ahead file for damage.
+//! [`database`] opens connections and migrates the schema, `names` makes its files durable, [`retention`] and
+//! [`retention_share`] are what retention goes by, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's
+//! own write-ahead file for damage. The schema also has tables of the service (endpoints, alerts, tokens, the deny list):
+//! they are in one file with the store's, so that a backup has all of one moment. The store does not read them; whoever
+//! does has the connection of [`Catalog::lock`].
 //!
 //! Uses: `data_folder`, errors.
 
-mod alerts;
 pub(crate) mod copy;
 pub(crate) mod database;
-mod denied;
-mod endpoints;
 pub(crate) mod meta;
 pub(crate) mod names;
 pub(crate) mod retention;
 pub(crate) mod retention_share;
-mod tokens;
 pub(crate) mod wal_file;
 
 use std::{
@@ -35,11 +33,7 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 pub use self::{
-    alerts::{AlertMessage, AlertRecord, AlertState, NewAlert, RunOutcome, is_due},
-    denied::DeniedRecord,
-    endpoints::{EndpointEntry, EndpointRecord, NewVersion},
     retention::{RetentionState, RetentionWord},
-    tokens::TokenRecord,
     wal_file::LogDamage,
 };
 use crate::{
@@ -98,8 +92,7 @@ impl Catalog {
     }
 
     /// Opens the catalog of a data folder beside a server that may be running there, for the command line to manage
-    /// tokens and endpoints. Takes no lock on the folder, because SQLite allows several processes. The server notices
-    /// changes through [`Self::tokens_generation`]. Blocks.
+    /// tokens and endpoints. Takes no lock on the folder, because SQLite allows several processes. Blocks.
     ///
     /// # Errors
     /// [`StoreError::NoCatalog`] if the folder has none; nothing is created. [`StoreError::Incompatible`] if it has
@@ -162,7 +155,9 @@ impl Catalog {
         database::connect(&self.path, false)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
+    /// The connection, for as long as the guard is held. It is for tables that are not the store's own; whoever changes
+    /// more than one row does so in one transaction.
+    pub fn lock(&self) -> MutexGuard<'_, Connection> {
         // A panic elsewhere cannot leave SQLite in the middle of a transaction: it is rolled back on drop.
         self.conn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,7 +174,10 @@ impl Catalog {
 }
 
 /// Names of sources and endpoints: 1 to 255 bytes, no control characters.
-pub(crate) fn check_name(name: &str) -> Result<()> {
+///
+/// # Errors
+/// [`StoreError::InvalidName`].
+pub fn check_name(name: &str) -> Result<()> {
     let reason = if name.is_empty() {
         "it is empty"
     } else if name.len() > 255 {

@@ -7,7 +7,7 @@
 //! The footer of the file repeats what the catalog says of the segment ([`footer_entry`]), so that a lost catalog
 //! can be rebuilt. Every byte of the file has a checksum ([`checksum`]).
 //!
-//! [`handle`] is a segment that is in use: what the catalog says of it, and the lifetime of its file. [`cluster`]
+//! [`handle`] is a segment that is in use: what the catalog says of it, and the lifetime of its file. [`row_order`]
 //! decides about runs and the order of rows, [`column_encoding`] how columns are encoded, [`packed_columns`] which texts are
 //! kept as UUIDs of 16 bytes, [`writer`] writes a segment, [`text_indexes`] decides which texts it has an index of,
 //! [`trigram`] is such an index, [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the rows of the
@@ -36,13 +36,13 @@
 
 pub(crate) mod catalog_rows;
 pub(crate) mod checksum;
-pub(crate) mod cluster;
 pub(crate) mod column_encoding;
 pub(crate) mod file_error;
 pub(crate) mod footer;
 pub(crate) mod footer_entry;
 pub(crate) mod handle;
 pub(crate) mod packed_columns;
+pub(crate) mod row_order;
 pub(crate) mod row_places;
 pub(crate) mod run;
 pub(crate) mod search_places;

@@ -39,11 +39,11 @@ use crate::{
     schema::tenant_path::TenantPath,
     segment::{
         checksum::writer::ChecksumWriter,
-        cluster::{ClusterKeys, Clustering},
         column_encoding::ColumnEncodings,
         footer_entry::{FOOTER_KEY, FooterEntry, Origin, TENANT_PATH_KEY},
         handle::Segment,
         packed_columns::schema_of_rows,
+        row_order::{OrderKeys, RowOrder},
         text_indexes::{TextIndex, TextIndexes},
         trigram::{
             GRANULE_ROWS,
@@ -72,9 +72,9 @@ pub(crate) fn write(
     created_at: i64,
     options: &StoreOptions,
 ) -> Result<Segment> {
-    let mut keys = ClusterKeys::default();
+    let mut keys = OrderKeys::default();
     rows.parts().iter().for_each(|part| keys.add(times(part), TenantColumn::of(part, origin.tenant_path)));
-    let Clustering { order, runs } = keys.cluster(options.run_rows, options.row_group_rows);
+    let RowOrder { order, runs } = keys.order(options.run_rows, options.row_group_rows);
     let (first_seq, last_seq) = rows.seqs;
     let entry = FooterEntry {
         catalog: origin.catalog,

@@ -6,7 +6,6 @@
     reason = "a test that fails should fail where it fails"
 )]
 
-mod alerts;
 mod backup;
 mod call_columns;
 mod catalog;

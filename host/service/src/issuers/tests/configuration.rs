@@ -1,7 +1,7 @@
 //! What a configuration of issuers is refused for.
 
-use super::super::algorithm::Algorithm;
 use super::*;
+use crate::signature_algorithm::Algorithm;
 
 type Change = fn(&mut IssuerOptions);
 

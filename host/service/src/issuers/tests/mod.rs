@@ -122,7 +122,7 @@ async fn a_token_has_what_its_rule_gives_until_it_ends() {
     assert_eq!(word(ask_at(&issuers, &token, 630)), "expired");
     // Another one of the same subject is counted with it.
     let again = ask(&issuers, &signer.token(&forge::with(json!({"iat": NOW})))).unwrap();
-    assert_eq!((again.identity, again.tenant()), (access.identity, access.tenant()));
+    assert_eq!((again.identity, again.account()), (access.identity, access.account()));
 }
 
 #[tokio::test]

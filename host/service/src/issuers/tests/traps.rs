@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::super::algorithm::Algorithm;
 use super::super::key::{Key, UnusableKey};
 use super::super::key_set::{KeySet, NoKeySet};
 use super::super::refusal::Refusal;
 use super::forge::{ISSUER, NOW, RSA_N, RSA_PKCS1, RSA_PSS, RSA_SIGNED, Signer, b64, bytes, claims, with, with_secret};
 use super::*;
+use crate::signature_algorithm::Algorithm;
 
 const HEADER: &str = r#"{"alg":"ES256","kid":"k1"}"#;
 

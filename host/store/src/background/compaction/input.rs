@@ -26,7 +26,7 @@ use crate::{
         tenant_column::{TenantColumn, TenantField},
     },
     schema::tenant_path::TenantPath,
-    segment::{cluster::ClusterKeys, footer, footer_entry::RowPlaces, handle::Segment, run::Run},
+    segment::{footer, footer_entry::RowPlaces, handle::Segment, row_order::OrderKeys, run::Run},
 };
 
 /// Rows of a batch. Of each run that is read, one or two batches are in memory with all their columns.
@@ -165,7 +165,7 @@ impl Input {
 
     /// Adds the keys of all rows, in their order. `path` is that of their tenants in the merged segment, whatever it is in this
     /// one.
-    pub(crate) fn add_keys(&self, keys: &mut ClusterKeys, path: &TenantPath) -> Result<()> {
+    pub(crate) fn add_keys(&self, keys: &mut OrderKeys, path: &TenantPath) -> Result<()> {
         let all = (0..self.metadata.metadata().num_row_groups()).collect();
         let (time, overflow) = ([TIMESTAMP.to_owned()], [OVERFLOW.to_owned()]);
         let field = TenantField::of(self.metadata.schema(), path);

@@ -17,11 +17,11 @@ use crate::{
     options::StoreOptions,
     schema::arrow_fields::leaves,
     segment::{
-        cluster::{ClusterKeys, Clustering},
         column_encoding::ColumnEncodings,
         footer_entry::{FooterEntry, Origin},
         handle::Segment,
         packed_columns::schema_of_inputs,
+        row_order::{OrderKeys, RowOrder},
         text_indexes::TextIndexes,
         writer::{CHUNK_ROWS, SegmentFile, plain_texts},
     },
@@ -45,7 +45,7 @@ pub(crate) fn merge(
     pause: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Merged> {
     let Some((inputs, joined)) = open(segments, origin.catalog, options, pause)? else { return Ok(Merged::TooLarge) };
-    let mut keys = ClusterKeys::default();
+    let mut keys = OrderKeys::default();
     let mut starts = Vec::new();
     for input in &inputs {
         starts.push(keys.rows());
@@ -56,7 +56,7 @@ pub(crate) fn merge(
     if rows != inputs.iter().map(|input| input.segment.rows).sum::<usize>() || u32::try_from(rows).is_err() {
         return Err(StoreError::corrupt("the segments to merge", "they have another number of rows than they say"));
     }
-    let Clustering { order, runs } = keys.cluster(options.run_rows, options.row_group_rows);
+    let RowOrder { order, runs } = keys.order(options.run_rows, options.row_group_rows);
     let merged: Vec<Arc<Segment>> = inputs.iter().map(|input| Arc::clone(&input.segment)).collect();
     let seqs = || merged.iter().filter_map(|segment| segment.seqs);
     let entry = FooterEntry {

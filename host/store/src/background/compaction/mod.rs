@@ -126,7 +126,7 @@ impl Compactor {
     }
 }
 
-/// The segments of a source, with the path by which they were to be clustered. They are not held: their files must be
+/// The segments of a source, with the path by which they were to be ordered. They are not held: their files must be
 /// deleted as soon as they are dropped, however long the thread works on another source.
 type Settled = (Weak<Vec<Arc<Segment>>>, Arc<TenantPath>);
 

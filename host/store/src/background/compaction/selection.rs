@@ -37,7 +37,7 @@ pub(crate) struct MergeLimits {
     /// The largest difference between the ages of two segments, in microseconds.
     pub(crate) age: i64,
     /// A segment without runs by the path in force that has so many rows is written again with them.
-    pub(crate) recluster_rows: usize,
+    pub(crate) reorder_rows: usize,
 }
 
 impl MergeLimits {
@@ -50,7 +50,7 @@ impl MergeLimits {
             least: options.compaction_fan_in.max(2),
             first_tier: 0,
             age: i64::try_from(age.as_micros()).unwrap_or(i64::MAX),
-            recluster_rows: options.run_rows.saturating_mul(2),
+            reorder_rows: options.run_rows.saturating_mul(2),
         }
     }
 
@@ -110,17 +110,17 @@ pub(crate) fn neighbours(
 }
 
 /// The segments to merge next, oldest first; `None` if nothing is to be done. `tenant_path` is the path by which segments are
-/// clustered now.
+/// ordered now.
 pub(crate) fn select(
     groups: &[Neighbours],
     limits: &MergeLimits,
     tenant_path: &TenantPath,
 ) -> Option<Vec<Arc<Segment>>> {
-    let is_unclustered = |segment: &&Arc<Segment>| {
-        let is_clustered = segment.has_runs && segment.tenant_path == *tenant_path;
-        !is_clustered && segment.rows >= limits.recluster_rows
+    let is_unordered = |segment: &&Arc<Segment>| {
+        let is_ordered = segment.has_runs && segment.tenant_path == *tenant_path;
+        !is_ordered && segment.rows >= limits.reorder_rows
     };
-    if let Some(segment) = groups.iter().flat_map(|group| &group.0).find(is_unclustered) {
+    if let Some(segment) = groups.iter().flat_map(|group| &group.0).find(is_unordered) {
         return Some(vec![Arc::clone(segment)]);
     }
     (limits.first_tier..SMALL_TIERS).find_map(|tier| {

@@ -1,13 +1,11 @@
 //! Access tokens in the catalog.
 
+use chrono::Utc;
 use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
+use tidegate_store::{Catalog, StoreError};
 use uuid::Uuid;
 
-use crate::{
-    catalog::Catalog,
-    clock::now_micros,
-    error::{Result, StoreError},
-};
+use super::Result;
 
 /// An access token. The token itself is not stored, only its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +34,17 @@ pub struct TokenRecord {
     pub last_used: Option<i64>,
 }
 
-impl Catalog {
+/// The access tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenTable<'a>(pub &'a Catalog);
+
+impl TokenTable<'_> {
     /// Saves a new token.
     ///
     /// # Errors
     /// [`StoreError::Exists`] when the identity or the hash is there already.
-    pub fn put_token(&self, token: &TokenRecord) -> Result<()> {
-        let inserted = self.lock().execute(
+    pub fn put(self, token: &TokenRecord) -> Result<()> {
+        let inserted = self.0.lock().execute(
             "INSERT INTO tokens
                  (id, hash, description, scopes, pinned, limits, errors, created_at, expires_at, revoked_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
@@ -65,32 +67,26 @@ impl Catalog {
         Ok(())
     }
 
-    /// The token with this SHA-256; it may be revoked or expired.
-    pub fn token_by_hash(&self, hash: &[u8]) -> Result<Option<TokenRecord>> {
-        let conn = self.lock();
-        Ok(conn.prepare_cached(&format!("{TOKENS} WHERE hash = ?1"))?.query_row([hash], token).optional()?)
-    }
-
     /// All tokens, oldest first.
-    pub fn tokens(&self) -> Result<Vec<TokenRecord>> {
-        let conn = self.lock();
+    pub fn all(self) -> Result<Vec<TokenRecord>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached(&format!("{TOKENS} ORDER BY created_at, id"))?;
         let rows = statement.query_map([], token)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Revokes a token. Returns false if there is none or it was revoked before.
-    pub fn revoke_token(&self, id: Uuid) -> Result<bool> {
-        let changed = self.lock().execute(
+    pub fn revoke(self, id: Uuid) -> Result<bool> {
+        let changed = self.0.lock().execute(
             "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
-            params![id, now_micros()],
+            params![id, Utc::now().timestamp_micros()],
         )?;
         Ok(changed > 0)
     }
 
     /// Writes when tokens were last used (identity, microseconds). What is there and later stays.
-    pub fn record_token_uses(&self, uses: &[(Uuid, i64)]) -> Result<()> {
-        let mut conn = self.lock();
+    pub fn record_uses(self, uses: &[(Uuid, i64)]) -> Result<()> {
+        let mut conn = self.0.lock();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
             let mut statement = tx.prepare_cached(
@@ -107,8 +103,8 @@ impl Catalog {
 
     /// A number that grows with every change of a token or an endpoint, by this process or another one that has the
     /// catalog open. A caller that caches tokens compares it before it uses the cache. Costs one lookup.
-    pub fn tokens_generation(&self) -> Result<u64> {
-        let conn = self.lock();
+    pub fn generation(self) -> Result<u64> {
+        let conn = self.0.lock();
         let mut statement =
             conn.prepare_cached("SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'tokens_generation'")?;
         Ok(statement.query_row([], |row| row.get::<_, i64>(0)).optional()?.unwrap_or(0).cast_unsigned())

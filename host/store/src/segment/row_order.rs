@@ -1,4 +1,4 @@
-//! Clustering: the order in which the rows of a segment are written, so that the rows of a tenant lie together.
+//! The order in which the rows of a segment are written, so that the rows of a tenant lie together.
 //!
 //! The rows are cut into [`Run`]s. A tenant with many rows gets a run of its own; tenants with few rows share one with
 //! their neighbours in the order of names, because a run costs a row group, and each row group costs some bytes in the
@@ -20,7 +20,7 @@ use crate::{
 /// The sort keys of rows: tenant and time. Rows are added in the order in which they arrived, newest first within
 /// each call.
 #[derive(Debug, Default)]
-pub(crate) struct ClusterKeys {
+pub(crate) struct OrderKeys {
     /// For each row the number of its tenant, as long as all are known.
     tenants: Vec<u32>,
     times: Vec<i64>,
@@ -32,14 +32,14 @@ pub(crate) struct ClusterKeys {
 
 /// The order of the rows of a segment, and its runs.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Clustering {
+pub(crate) struct RowOrder {
     /// The rows as they are to be written, by the number under which they were added. The rows of the first run come
     /// first. `None` if the rows were added in this order.
     pub(crate) order: Option<Vec<u32>>,
     pub(crate) runs: Vec<Run>,
 }
 
-impl ClusterKeys {
+impl OrderKeys {
     pub(crate) fn rows(&self) -> usize {
         self.times.len()
     }
@@ -82,8 +82,8 @@ impl ClusterKeys {
 
     /// Decides about runs and order. A tenant with at least `run_rows` rows has a run of its own; a shared run is closed
     /// when it has so many. Each run has row groups of at most `group_rows` rows.
-    pub(crate) fn cluster(self, run_rows: usize, group_rows: usize) -> Clustering {
-        let ClusterKeys { tenants, times, numbers, refused } = self;
+    pub(crate) fn order(self, run_rows: usize, group_rows: usize) -> RowOrder {
+        let OrderKeys { tenants, times, numbers, refused } = self;
         let mut runs: Vec<RunDraft> = Vec::new();
         let mut run_of: Vec<u32> = vec![0; numbers.len().max(1)];
         if !refused && tenants.len() == times.len() {
@@ -135,7 +135,7 @@ impl ClusterKeys {
                 keyed.sort_unstable();
                 keyed.into_iter().map(|(_, row)| row).collect()
             });
-            return Clustering { order, runs: vec![run] };
+            return RowOrder { order, runs: vec![run] };
         }
         let run_of_row = |tenant: u32| run_of.get(tenant as usize).copied().unwrap_or(0);
         let mut keyed: Vec<(u32, Reverse<i64>, u32)> = tenants
@@ -158,7 +158,7 @@ impl ClusterKeys {
             }
         });
         let runs = runs.collect();
-        Clustering { order: Some(keyed.into_iter().map(|(_, _, row)| row).collect()), runs }
+        RowOrder { order: Some(keyed.into_iter().map(|(_, _, row)| row).collect()), runs }
     }
 }
 
@@ -204,13 +204,13 @@ mod tests {
         let names: Vec<Option<&str>> =
             sizes.iter().flat_map(|(name, rows)| std::iter::repeat_n(Some(*name), *rows)).collect();
         let times: Vec<i64> = (0..names.len() as i64).map(|i| (i * 7_919) % 1_000).collect();
-        let mut keys = ClusterKeys::default();
+        let mut keys = OrderKeys::default();
         keys.add(&times, TenantColumn::Texts(&column(&names)));
-        let clustering = keys.cluster(RUN_ROWS, 1_000);
+        let ordered = keys.order(RUN_ROWS, 1_000);
         let listed = |names: &[&str]| RunTenants::Listed(names.iter().map(|name| (*name).to_owned()).collect());
         let expected =
             [(listed(&["a", "b", "d", "e"]), 10_300, 11), (listed(&["c"]), RUN_ROWS, 9), (listed(&["f"]), 10, 1)];
-        let found: Vec<_> = clustering.runs.iter().map(|run| (run.tenants.clone(), run.rows, run.groups)).collect();
+        let found: Vec<_> = ordered.runs.iter().map(|run| (run.tenants.clone(), run.rows, run.groups)).collect();
         assert_eq!(found, expected);
     }
 
@@ -227,12 +227,12 @@ mod tests {
             let names: Vec<Option<String>> = rows.iter().map(|(name, _)| name.map(|n| format!("p{n}"))).collect();
             let names: Vec<Option<&str>> = names.iter().map(Option::as_deref).collect();
             let times: Vec<i64> = rows.iter().map(|(_, time)| *time).collect();
-            let mut keys = ClusterKeys::default();
+            let mut keys = OrderKeys::default();
             for _ in 0..copies {
                 keys.add(&times, TenantColumn::Texts(&column(&names)));
             }
             let total = keys.rows();
-            let Clustering { order, runs } = keys.cluster(least, 100);
+            let RowOrder { order, runs } = keys.order(least, 100);
             let order = order.unwrap_or_else(|| (0..total as u32).collect());
             let mut seen = order.clone();
             seen.sort_unstable();

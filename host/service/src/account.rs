@@ -1,11 +1,11 @@
-//! Who work is done for: the unit in which places, threads and memory are shared out.
+//! Who work is done for: the unit in which permits, threads and memory are shared out.
 
 /// The identity of an access token: the SHA-256 of its text, or of its issuer and subject.
 pub type Identity = [u8; 32];
 
 /// For whom a query runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Tenant {
+pub enum Account {
     /// The holder of a token.
     Token(Identity),
     /// The holder of a token of an issuer: one of those who have the same issuer and the same pinned values.
@@ -19,13 +19,13 @@ pub enum Tenant {
     Group(Identity),
     /// Cache warming, which runs without a request.
     Warming,
-    /// Alerts, which run on a schedule. All of them are one tenant.
+    /// Alerts, which run on a schedule. All of them are one account.
     Alerts,
     /// The followers of queries together: looking at new rows for them.
     Following,
 }
 
-impl Tenant {
+impl Account {
     /// Whose share it is that counts first: a subject's is within that of its group.
     pub fn group(self) -> Self {
         match self {
@@ -34,7 +34,7 @@ impl Tenant {
         }
     }
 
-    /// The most that this tenant may take of a shared resource: half of it, a subject half of what its group may, and
+    /// The most that this account may take of a shared resource: half of it, a subject half of what its group may, and
     /// alerts an eighth, so that they never keep people waiting; at least 1, where there is any.
     pub fn share(self, whole: usize) -> usize {
         match self {
@@ -45,7 +45,7 @@ impl Tenant {
     }
 }
 
-/// The most that one tenant may take of a shared resource: half of it, rounded down, and 1 where there is only 1.
+/// The most that one account may take of a shared resource: half of it, rounded down, and 1 where there is only 1.
 pub(crate) fn half(whole: usize) -> usize {
     (whole / 2).max(whole.min(1))
 }

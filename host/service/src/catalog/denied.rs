@@ -1,9 +1,10 @@
 //! Tokens of issuers that are refused before they end, in the catalog.
 
 use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
+use tidegate_store::Catalog;
 use uuid::Uuid;
 
-use crate::{catalog::Catalog, error::Result};
+use super::Result;
 
 /// Tokens of an issuer that are refused until a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +25,16 @@ pub struct DeniedRecord {
     pub created_at: i64,
 }
 
-impl Catalog {
+/// The deny list.
+#[derive(Debug, Clone, Copy)]
+pub struct DenialTable<'a>(pub &'a Catalog);
+
+impl DenialTable<'_> {
     /// Denies tokens. If there is an entry for the same value, it gets the new end and reason, and keeps its identity and its
     /// time. Entries that are over at `record.created_at` are deleted. Returns the entry as it is stored; none if there are
     /// `most` of them already, and no one is for this value.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn deny(&self, record: &DeniedRecord, most: usize) -> Result<Option<DeniedRecord>> {
-        let mut conn = self.lock();
+    pub fn deny(self, record: &DeniedRecord, most: usize) -> Result<Option<DeniedRecord>> {
+        let mut conn = self.0.lock();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         tx.execute(DELETE_ENDED, [record.created_at])?;
         let by_value = format!("{DENIED} WHERE issuer = ?1 AND claim = ?2 AND value = ?3");
@@ -64,30 +66,21 @@ impl Catalog {
     }
 
     /// Everything that is denied at `now` (microseconds since 1970), oldest first.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn denied(&self, now: i64) -> Result<Vec<DeniedRecord>> {
-        let conn = self.lock();
+    pub fn at(self, now: i64) -> Result<Vec<DeniedRecord>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached(&format!("{DENIED} WHERE until > ?1 ORDER BY created_at, id"))?;
         let rows = statement.query_map([now], denied)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Deletes an entry, so that its tokens are good again. Returns false if there is none.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn allow(&self, id: Uuid) -> Result<bool> {
-        Ok(self.lock().execute("DELETE FROM denied WHERE id = ?1", params![id])? > 0)
+    pub fn allow(self, id: Uuid) -> Result<bool> {
+        Ok(self.0.lock().execute("DELETE FROM denied WHERE id = ?1", params![id])? > 0)
     }
 
     /// Deletes the entries that are over at `now` (microseconds since 1970).
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn drop_ended_denials(&self, now: i64) -> Result<()> {
-        self.lock().execute(DELETE_ENDED, [now])?;
+    pub fn drop_ended(self, now: i64) -> Result<()> {
+        self.0.lock().execute(DELETE_ENDED, [now])?;
         Ok(())
     }
 }

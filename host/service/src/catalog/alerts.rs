@@ -1,19 +1,20 @@
-//! Alerts in the catalog: what they are, their state, their last runs, and their messages until they are confirmed.
+//! Alerts in the catalog: what they are, their state and their last runs.
 //!
 //! The definitions are those of the manifest of an endpoint's current version, and are written with it. A run is written
 //! in one transaction with the state that follows from it and the message that it makes. So a crash loses neither, and no
 //! message is made twice for one occurrence.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use tidegate_store::Catalog;
 use uuid::Uuid;
 
-use crate::{catalog::Catalog, error::Result};
+use super::Result;
 
 /// The time of the next run of an alert that is not run.
 const NEVER: i64 = i64::MAX;
 /// No alert waits longer than this for its next run, and no message for its next attempt: two days, in microseconds. A time
 /// that is farther ahead was written while the clock was ahead.
-const LONGEST_WAIT: i64 = 2 * 24 * 3_600 * 1_000_000;
+pub(super) const LONGEST_WAIT: i64 = 2 * 24 * 3_600 * 1_000_000;
 
 /// Whether what was to be done at `time` is due at `now` (microseconds since 1970).
 pub fn is_due(time: i64, now: i64) -> bool {
@@ -84,29 +85,6 @@ pub struct RunOutcome {
     pub now: i64,
 }
 
-/// A message that is not confirmed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AlertMessage {
-    /// Its number.
-    pub id: i64,
-    /// When it is tried next (microseconds).
-    pub next_try: i64,
-    /// The endpoint of its alert.
-    pub endpoint: Uuid,
-    /// The name of its alert.
-    pub name: String,
-    /// `firing` or `resolved`.
-    pub state: String,
-    /// The body, JSON.
-    pub body: String,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// What the alert is, as JSON.
-    pub definition: String,
-    /// The secret of the alert.
-    pub secret: String,
-}
-
 const ALERTS: &str =
     "SELECT endpoint, name, definition, next_run, occurrence, since, announced, last_fired, last_delivery
     FROM alerts";
@@ -175,10 +153,14 @@ fn clear(conn: &Connection, endpoint: Uuid, name: &str) -> Result<()> {
     Ok(())
 }
 
-impl Catalog {
+/// The alerts of the current versions of endpoints.
+#[derive(Debug, Clone, Copy)]
+pub struct AlertTable<'a>(pub &'a Catalog);
+
+impl AlertTable<'_> {
     /// The alerts of the current version of an endpoint, by name.
-    pub fn alerts_of(&self, endpoint: Uuid) -> Result<Vec<AlertRecord>> {
-        let conn = self.lock();
+    pub fn of(self, endpoint: Uuid) -> Result<Vec<AlertRecord>> {
+        let conn = self.0.lock();
         let sql = format!("{ALERTS} WHERE endpoint = ?1 AND definition IS NOT NULL ORDER BY name");
         let mut statement = conn.prepare_cached(&sql)?;
         let rows = statement.query_map([endpoint], alert)?;
@@ -187,8 +169,8 @@ impl Catalog {
 
     /// At most so many alerts of all endpoints, each with the name of its endpoint and its last run as JSON: those that
     /// fire first, then by the names of endpoint and alert.
-    pub fn alerts(&self, most: usize) -> Result<Vec<(String, AlertRecord, Option<String>)>> {
-        let conn = self.lock();
+    pub fn all(self, most: usize) -> Result<Vec<(String, AlertRecord, Option<String>)>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached(
             "SELECT a.endpoint, a.name, a.definition, a.next_run, a.occurrence, a.since, a.announced, a.last_fired,
                  a.last_delivery, e.name,
@@ -202,15 +184,15 @@ impl Catalog {
     }
 
     /// One alert of the current version of an endpoint.
-    pub fn alert(&self, endpoint: Uuid, name: &str) -> Result<Option<AlertRecord>> {
-        let conn = self.lock();
+    pub fn one(self, endpoint: Uuid, name: &str) -> Result<Option<AlertRecord>> {
+        let conn = self.0.lock();
         let sql = format!("{ALERTS} WHERE endpoint = ?1 AND name = ?2 AND definition IS NOT NULL");
         Ok(conn.prepare_cached(&sql)?.query_row(params![endpoint, name], alert).optional()?)
     }
 
     /// At most so many alerts whose time has come, the longest due first.
-    pub fn due_alerts(&self, now: i64, most: usize) -> Result<Vec<AlertRecord>> {
-        let conn = self.lock();
+    pub fn due(self, now: i64, most: usize) -> Result<Vec<AlertRecord>> {
+        let conn = self.0.lock();
         let sql = format!(
             "{ALERTS} WHERE (next_run <= ?1 OR (next_run > ?3 AND next_run != ?4)) AND definition IS NOT NULL
              ORDER BY next_run LIMIT ?2"
@@ -222,8 +204,8 @@ impl Catalog {
     }
 
     /// The alerts that are run after a time (microseconds).
-    pub fn alerts_after(&self, time: i64) -> Result<Vec<AlertRecord>> {
-        let conn = self.lock();
+    pub fn after(self, time: i64) -> Result<Vec<AlertRecord>> {
+        let conn = self.0.lock();
         let sql = format!("{ALERTS} WHERE next_run > ?1 AND next_run != ?2 AND definition IS NOT NULL");
         let mut statement = conn.prepare_cached(&sql)?;
         let rows = statement.query_map(params![time, NEVER], alert)?;
@@ -231,16 +213,16 @@ impl Catalog {
     }
 
     /// The number of alerts of all current versions but that of one endpoint.
-    pub fn count_alerts_beside(&self, endpoint: Uuid) -> Result<usize> {
-        let conn = self.lock();
+    pub fn count_beside(self, endpoint: Uuid) -> Result<usize> {
+        let conn = self.0.lock();
         let mut statement =
             conn.prepare_cached("SELECT count(*) FROM alerts WHERE definition IS NOT NULL AND endpoint != ?1")?;
         Ok(statement.query_row([endpoint], |row| row.get::<_, i64>(0)).map(|n| usize::try_from(n).unwrap_or(0))?)
     }
 
     /// The numbers of alerts, of those that fire, and of messages that wait.
-    pub fn count_alerts(&self) -> Result<(u64, u64, u64)> {
-        let conn = self.lock();
+    pub fn count(self) -> Result<(u64, u64, u64)> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached(
             "SELECT count(*), count(occurrence), (SELECT count(*) FROM alert_messages) FROM alerts
              WHERE definition IS NOT NULL",
@@ -250,19 +232,19 @@ impl Catalog {
     }
 
     /// Runs an alert at another time. Nothing changes if it is paused by now.
-    pub fn reschedule_alert(&self, endpoint: Uuid, name: &str, next_run: i64) -> Result<()> {
+    pub fn reschedule(self, endpoint: Uuid, name: &str, next_run: i64) -> Result<()> {
         let sql = "UPDATE alerts SET next_run = ?3 WHERE endpoint = ?1 AND name = ?2 AND next_run != ?4";
-        self.lock().execute(sql, params![endpoint, name, next_run, NEVER])?;
+        self.0.lock().execute(sql, params![endpoint, name, next_run, NEVER])?;
         Ok(())
     }
 
     /// Writes what a run found, the state that follows, and its message. Returns false and writes nothing if the alert is
     /// another one by now.
-    pub fn finish_alert_run(&self, before: &AlertRecord, outcome: &RunOutcome) -> Result<bool> {
+    pub fn finish_run(self, before: &AlertRecord, outcome: &RunOutcome) -> Result<bool> {
         let AlertRecord { endpoint, name, definition, .. } = before;
         let RunOutcome { next_run, state, run, message, now } = outcome;
         let (occurrence, since) = state.occurrence.unzip();
-        let mut conn = self.lock();
+        let mut conn = self.0.lock();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let changed = tx.execute(
             "UPDATE alerts SET next_run = iif(next_run = ?4, next_run, ?5), occurrence = ?6, since = ?7, announced = ?8,
@@ -286,8 +268,8 @@ impl Catalog {
     }
 
     /// The last runs of an alert as JSON, the newest first.
-    pub fn alert_runs(&self, endpoint: Uuid, name: &str) -> Result<Vec<String>> {
-        let conn = self.lock();
+    pub fn runs(self, endpoint: Uuid, name: &str) -> Result<Vec<String>> {
+        let conn = self.0.lock();
         let mut statement =
             conn.prepare_cached("SELECT run FROM alert_runs WHERE endpoint = ?1 AND name = ?2 ORDER BY id DESC")?;
         let rows = statement.query_map(params![endpoint, name], |row| row.get(0))?;
@@ -295,95 +277,16 @@ impl Catalog {
     }
 
     /// The secret of an alert of the current version.
-    pub fn alert_secret(&self, endpoint: Uuid, name: &str) -> Result<Option<String>> {
-        let conn = self.lock();
+    pub fn secret(self, endpoint: Uuid, name: &str) -> Result<Option<String>> {
+        let conn = self.0.lock();
         let sql = "SELECT secret FROM alerts WHERE endpoint = ?1 AND name = ?2 AND definition IS NOT NULL";
         Ok(conn.prepare_cached(sql)?.query_row(params![endpoint, name], |row| row.get(0)).optional()?)
     }
 
     /// Gives an alert another secret. Returns false if there is no such alert.
-    pub fn set_alert_secret(&self, endpoint: Uuid, name: &str, secret: &str) -> Result<bool> {
+    pub fn set_secret(self, endpoint: Uuid, name: &str, secret: &str) -> Result<bool> {
         let sql = "UPDATE alerts SET secret = ?3 WHERE endpoint = ?1 AND name = ?2 AND definition IS NOT NULL";
-        Ok(self.lock().execute(sql, params![endpoint, name, secret])? > 0)
-    }
-
-    /// At most so many messages whose time has come: of each alert the oldest that waits, because a message is not sent
-    /// before the one ahead of it. In the order of their times and numbers, from behind `after` on.
-    pub fn due_alert_messages(&self, now: i64, after: Option<(i64, i64)>, most: usize) -> Result<Vec<AlertMessage>> {
-        let conn = self.lock();
-        let mut statement = conn.prepare_cached(
-            "SELECT m.id, m.endpoint, m.name, m.state, m.body, m.attempts, a.definition, a.secret, m.next_try
-             FROM alert_messages m JOIN alerts a ON a.endpoint = m.endpoint AND a.name = m.name
-             WHERE (m.next_try <= ?1 OR m.next_try > ?3) AND a.definition IS NOT NULL AND NOT EXISTS
-                 (SELECT 1 FROM alert_messages f WHERE f.endpoint = m.endpoint AND f.name = m.name AND f.id < m.id)
-                 AND (m.next_try, m.id) > (?4, ?5)
-             ORDER BY m.next_try, m.id LIMIT ?2",
-        )?;
-        let most = i64::try_from(most).unwrap_or(NEVER);
-        let (time, id) = after.unwrap_or((i64::MIN, i64::MIN));
-        let rows = statement.query_map(params![now, most, now.saturating_add(LONGEST_WAIT), time, id], |row| {
-            Ok(AlertMessage {
-                id: row.get(0)?,
-                endpoint: row.get(1)?,
-                name: row.get(2)?,
-                state: row.get(3)?,
-                body: row.get(4)?,
-                attempts: row.get(5)?,
-                definition: row.get(6)?,
-                secret: row.get(7)?,
-                next_try: row.get(8)?,
-            })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Brings messages forward that wait longer than `longest` says for the number of their attempts (microseconds): their
-    /// times were written while the clock was ahead. Returns how many they are.
-    pub fn hasten_alert_messages(&self, now: i64, longest: impl Fn(u32) -> i64) -> Result<usize> {
-        let mut conn = self.lock();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut read = tx.prepare_cached("SELECT id, attempts, next_try FROM alert_messages WHERE next_try > ?1")?;
-        let waiting: Vec<(i64, u32, i64)> = read
-            .query_map([now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        drop(read);
-        let mut changed = 0;
-        for (id, attempts, next_try) in waiting {
-            let time = now.saturating_add(longest(attempts));
-            if next_try > time {
-                tx.prepare_cached("UPDATE alert_messages SET next_try = ?2 WHERE id = ?1")?.execute([id, time])?;
-                changed += 1;
-            }
-        }
-        tx.commit()?;
-        Ok(changed)
-    }
-
-    /// Whether a message still waits and was tried just so often.
-    pub fn alert_message_waits(&self, id: i64, attempts: u32) -> Result<bool> {
-        let conn = self.lock();
-        let mut statement = conn.prepare_cached("SELECT 1 FROM alert_messages WHERE id = ?1 AND attempts = ?2")?;
-        Ok(statement.exists(params![id, attempts])?)
-    }
-
-    /// Writes what became of an attempt to send a message: `delivery` as JSON, and when it is tried again (microseconds).
-    /// Without that time it is done with, confirmed or given up. It may be written again after a failure.
-    pub fn finish_alert_attempt(&self, message: &AlertMessage, delivery: &str, next_try: Option<i64>) -> Result<()> {
-        let mut conn = self.lock();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        match next_try {
-            Some(time) => tx.execute(
-                "UPDATE alert_messages SET attempts = ?3, next_try = ?2 WHERE id = ?1",
-                params![message.id, time, message.attempts.saturating_add(1)],
-            )?,
-            None => tx.execute("DELETE FROM alert_messages WHERE id = ?1", [message.id])?,
-        };
-        tx.execute(
-            "UPDATE alerts SET last_delivery = ?3 WHERE endpoint = ?1 AND name = ?2 AND definition IS NOT NULL",
-            params![message.endpoint, message.name, delivery],
-        )?;
-        tx.commit()?;
-        Ok(())
+        Ok(self.0.lock().execute(sql, params![endpoint, name, secret])? > 0)
     }
 }
 

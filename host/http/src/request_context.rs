@@ -1,4 +1,4 @@
-//! Notes about the request that a task handles, for its log line and its answer.
+//! The context of the request that a task handles: what is found out about it, for its log line and its answer.
 //!
 //! Handlers and middleware note what they find out (the token, the endpoint, the format) in a task-local value. The
 //! request log reads it when the answer is sent, and the middleware that writes errors reads it when a request fails.
@@ -10,16 +10,16 @@ use tidegate_runtime::Class;
 use tidegate_service::answer::{Format, Reservation};
 use tidegate_service::rate::RateStatus;
 use tidegate_service::tokens::Access;
-use tidegate_service::{AnonymousConnection, Tenant};
+use tidegate_service::{Account, AnonymousConnection};
 use uuid::Uuid;
 
 use crate::slow_queries::NotedQuery;
 
 /// What is known about a request besides its head.
 #[derive(Debug, Default)]
-pub(crate) struct RequestNotes {
+pub(crate) struct RequestContext {
     /// For whom the request is.
-    pub(crate) caller: Option<Tenant>,
+    pub(crate) caller: Option<Account>,
     /// The token's id in log lines; never the token.
     pub(crate) token: Option<String>,
     /// The endpoint's name.
@@ -47,43 +47,43 @@ pub(crate) struct RequestNotes {
 }
 
 tokio::task_local! {
-    pub(crate) static NOTES: Arc<Mutex<RequestNotes>>;
+    pub(crate) static CONTEXT: Arc<Mutex<RequestContext>>;
 }
 
 /// Notes something about the request that this task handles. Does nothing in a task without a request.
-pub(crate) fn note(change: impl FnOnce(&mut RequestNotes)) {
-    let _ = NOTES.try_with(|notes| change(&mut notes.lock().unwrap_or_else(PoisonError::into_inner)));
+pub(crate) fn note(change: impl FnOnce(&mut RequestContext)) {
+    let _ = CONTEXT.try_with(|context| change(&mut context.lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
 /// What is noted about the response so far: the status of errors, and the format.
 pub(crate) fn chosen() -> (Option<Errors>, Option<Format>) {
     let mut chosen = (None, None);
-    note(|notes| chosen = (notes.errors, notes.format));
+    note(|context| chosen = (context.errors, context.format));
     chosen
 }
 
 /// For whom the request is, if it had a valid token.
-pub(crate) fn caller() -> Option<Tenant> {
+pub(crate) fn caller() -> Option<Account> {
     let mut caller = None;
-    note(|notes| caller = notes.caller);
+    note(|context| caller = context.caller);
     caller
 }
 
 /// Takes the memory that is noted for the answer.
 pub(crate) fn take_answer_room() -> Option<Reservation> {
     let mut room = None;
-    note(|notes| room = notes.answer_room.take());
+    note(|context| room = context.answer_room.take());
     room
 }
 
 /// Notes the token of the request: its id, or what stands for a token that has none. The connection does not count as
 /// anonymous from here on.
 pub(crate) fn note_caller(access: &Access) {
-    note(|notes| {
-        if let Some(connection) = notes.anonymous.take() {
+    note(|context| {
+        if let Some(connection) = context.anonymous.take() {
             connection.is_known();
         }
-        notes.caller = Some(access.tenant());
-        notes.token = Some(access.id.map_or_else(|| access.label(), |id| id.to_string()));
+        context.caller = Some(access.account());
+        context.token = Some(access.id.map_or_else(|| access.label(), |id| id.to_string()));
     });
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{OptionalExtension, Row, TransactionBehavior, params, types::Type};
+use chrono::Utc;
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
 use serde_json::{Map, Value};
+use tidegate_store::{Catalog, StoreError, check_name};
 use uuid::Uuid;
 
-use crate::{
-    catalog::{Catalog, alerts, alerts::NewAlert, check_name},
-    clock::now_micros,
-    error::{Result, StoreError},
-};
+use super::Result;
+use super::alerts::{self, NewAlert};
 
 /// One version of a saved endpoint, mostly the newest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl From<&EndpointRecord> for EndpointEntry {
     }
 }
 
-/// What [`Catalog::put_endpoint`] saves.
+/// What [`EndpointTable::put`] saves.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVersion<'a> {
     /// Identity of the endpoint; a known one gets its next version.
@@ -80,39 +80,43 @@ pub struct NewVersion<'a> {
     pub alerts: &'a [NewAlert],
 }
 
-impl Catalog {
+/// The endpoints, their versions and the components of these.
+#[derive(Debug, Clone, Copy)]
+pub struct EndpointTable<'a>(pub &'a Catalog);
+
+impl EndpointTable<'_> {
     /// Saves an endpoint: a new one as version 1, a known `id` as its next version, in one transaction. Older versions
     /// and their components are kept.
     ///
     /// # Errors
     /// [`StoreError::Exists`] when another endpoint has the name; [`StoreError::InvalidName`].
-    pub fn put_endpoint(&self, new: NewVersion<'_>) -> Result<EndpointRecord> {
+    pub fn put(self, new: NewVersion<'_>) -> Result<EndpointRecord> {
         self.put_version(new, None)
     }
 
-    /// As [`Self::put_endpoint`]. In the same transaction the secret is forgotten that is kept otherwise for an alert of
+    /// As [`Self::put`]. In the same transaction the secret is forgotten that is kept otherwise for an alert of
     /// this name: of one that the version does not have any more, or has anew.
     ///
     /// # Errors
-    /// As [`Self::put_endpoint`].
-    pub fn put_endpoint_forgetting(&self, new: NewVersion<'_>, alert: &str) -> Result<EndpointRecord> {
+    /// As [`Self::put`].
+    pub fn put_forgetting(self, new: NewVersion<'_>, alert: &str) -> Result<EndpointRecord> {
         self.put_version(new, Some(alert))
     }
 
-    fn put_version(&self, new: NewVersion<'_>, forgotten: Option<&str>) -> Result<EndpointRecord> {
+    fn put_version(self, new: NewVersion<'_>, forgotten: Option<&str>) -> Result<EndpointRecord> {
         let NewVersion { id, name, .. } = new;
         check_name(name)?;
         let sources: Map<String, Value> =
             new.sources.iter().map(|(name, id)| (name.clone(), id.to_string().into())).collect();
         let sources = Value::Object(sources).to_string();
-        let mut conn = self.lock();
+        let mut conn = self.0.lock();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let holder: Option<Uuid> =
             tx.query_row("SELECT id FROM endpoints WHERE name = ?1", [name], |row| row.get(0)).optional()?;
         if holder.is_some_and(|holder| holder != id) {
             return Err(StoreError::Exists(name.to_owned()));
         }
-        let now = now_micros();
+        let now = Utc::now().timestamp_micros();
         // The numbers of versions continue after a deleted endpoint of the same identity.
         let version: i64 =
             tx.query_row("SELECT coalesce(max(version), 0) + 1 FROM endpoint_versions WHERE id = ?1", [id], |row| {
@@ -144,21 +148,15 @@ impl Catalog {
         Ok(record)
     }
 
-    /// The endpoint with this name.
-    pub fn endpoint_by_name(&self, name: &str) -> Result<Option<EndpointRecord>> {
-        let conn = self.lock();
-        Ok(conn.prepare_cached(&format!("{ENDPOINTS} WHERE name = ?1"))?.query_row([name], endpoint).optional()?)
-    }
-
     /// The endpoint with this identity.
-    pub fn endpoint_by_id(&self, id: Uuid) -> Result<Option<EndpointRecord>> {
-        let conn = self.lock();
+    pub fn by_id(self, id: Uuid) -> Result<Option<EndpointRecord>> {
+        let conn = self.0.lock();
         Ok(conn.prepare_cached(&format!("{ENDPOINTS} WHERE id = ?1"))?.query_row([id], endpoint).optional()?)
     }
 
     /// All endpoints, without their manifests, for a caller that keeps them all in memory.
-    pub fn endpoint_entries(&self) -> Result<Vec<EndpointEntry>> {
-        let conn = self.lock();
+    pub fn entries(self) -> Result<Vec<EndpointEntry>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached("SELECT id, name, version, component, sources FROM endpoints")?;
         let rows = statement.query_map([], |row| {
             Ok(EndpointEntry {
@@ -173,8 +171,8 @@ impl Catalog {
     }
 
     /// All endpoints by name.
-    pub fn endpoints(&self) -> Result<Vec<EndpointRecord>> {
-        let conn = self.lock();
+    pub fn all(self) -> Result<Vec<EndpointRecord>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached(&format!("{ENDPOINTS} ORDER BY name"))?;
         let rows = statement.query_map([], endpoint)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -182,23 +180,23 @@ impl Catalog {
 
     /// Every version that was saved under this identity, newest first, also of a deleted endpoint. Empty if there was
     /// none.
-    pub fn endpoint_versions(&self, id: Uuid) -> Result<Vec<EndpointRecord>> {
-        let conn = self.lock();
+    pub fn versions(self, id: Uuid) -> Result<Vec<EndpointRecord>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached(&format!("{VERSIONS} WHERE v.id = ?1 ORDER BY v.version DESC"))?;
         let rows = statement.query_map([id], endpoint)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// One version of an endpoint, also of a deleted one.
-    pub fn endpoint_version(&self, id: Uuid, version: i64) -> Result<Option<EndpointRecord>> {
-        let conn = self.lock();
+    pub fn version(self, id: Uuid, version: i64) -> Result<Option<EndpointRecord>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached(&format!("{VERSIONS} WHERE v.id = ?1 AND v.version = ?2"))?;
         Ok(statement.query_row(params![id, version], endpoint).optional()?)
     }
 
     /// Deletes an endpoint with its alerts; its versions are kept. Returns false if there was none.
-    pub fn delete_endpoint(&self, id: Uuid) -> Result<bool> {
-        let mut conn = self.lock();
+    pub fn delete(self, id: Uuid) -> Result<bool> {
+        let mut conn = self.0.lock();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         alerts::delete_all(&tx, id)?;
         let deleted = tx.execute("DELETE FROM endpoints WHERE id = ?1", [id])? > 0;
@@ -207,8 +205,8 @@ impl Catalog {
     }
 
     /// The bytes of a component by its digest.
-    pub fn component(&self, digest: &str) -> Result<Option<Vec<u8>>> {
-        let conn = self.lock();
+    pub fn component(self, digest: &str) -> Result<Option<Vec<u8>>> {
+        let conn = self.0.lock();
         let mut statement = conn.prepare_cached("SELECT bytes FROM components WHERE digest = ?1")?;
         Ok(statement.query_row([digest], |row| row.get(0)).optional()?)
     }
