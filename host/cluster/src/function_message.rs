@@ -133,7 +133,7 @@ pub(crate) struct SortMessage {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AggregateMessage {
-    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13")]
     pub(crate) kind: Option<AggregateKind>,
     /// Whether the optimizer told it that its rows come in its order; without it, nothing was told.
     #[prost(bool, optional, tag = "15")]
@@ -163,9 +163,12 @@ pub(crate) enum AggregateKind {
     WholeSum(bool),
     #[prost(bool, tag = "10")]
     CountDistinct(bool),
-    /// Whether it is an average.
-    #[prost(bool, tag = "11")]
-    MovingSum(bool),
+    /// The name of an aggregate of FLOAT64.
+    #[prost(string, tag = "12")]
+    Floats(String),
+    /// `whole` is whether the key is the largest.
+    #[prost(message, tag = "13")]
+    Having(WatchedMessage),
 }
 
 #[derive(Clone, PartialEq, Message)]

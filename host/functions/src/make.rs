@@ -14,14 +14,16 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use crate::aggregate::collect::Collect;
 use crate::aggregate::count_distinct::CountDistinct;
 use crate::aggregate::first::First;
+use crate::aggregate::floats::Floats;
+use crate::aggregate::having::Having;
 use crate::aggregate::interval_sum::IntervalSum;
-use crate::aggregate::moving_sum::MovingSum;
 use crate::aggregate::quantiles::{Pick, Quantiles};
 use crate::aggregate::sum::WholeSum;
 use crate::aggregate::top::Top;
 use crate::aggregate::watched::Watched;
 use crate::aggregate::{
-    collecting, count_distinct, first, interval_sum, moving_sum, percentile, quantiles, top, watched, whole_sum,
+    FloatAggregate, collecting, count_distinct, first, having, interval_sum, of_floats, percentile, quantiles, top,
+    watched, whole_sum,
 };
 use crate::array_subquery::{ArraySubquery, Function as ArraySubqueryFunction};
 use crate::kernel::Fallibility;
@@ -98,13 +100,17 @@ pub enum AggregateFunction {
         /// Whether NULLs are left out.
         ignore_nulls: bool,
     },
+    /// An aggregate of FLOAT64.
+    Floats(FloatAggregate),
+    /// An aggregate over the rows with the largest or smallest key.
+    Having {
+        /// The aggregate.
+        inner: Box<AggregateFunction>,
+        /// Whether the key is the largest.
+        largest: bool,
+    },
     /// SUM of INTERVAL, or AVG.
     IntervalSum {
-        /// Whether it is AVG.
-        average: bool,
-    },
-    /// SUM of FLOAT64, or AVG, over frames that values leave.
-    MovingSum {
         /// Whether it is AVG.
         average: bool,
     },
@@ -206,11 +212,14 @@ impl AggregateFunction {
             let (number, order, ignore_nulls) = first.parameters();
             return Self::First { number, order: order.to_vec(), ignore_nulls };
         }
+        if let Some(floats) = inner.downcast_ref::<Floats>() {
+            return Self::Floats(floats.which());
+        }
+        if let Some(having) = inner.downcast_ref::<Having>() {
+            return Self::Having { inner: Box::new(Self::of(having.inner())), largest: having.is_largest() };
+        }
         if let Some(sum) = inner.downcast_ref::<IntervalSum>() {
             return Self::IntervalSum { average: sum.is_average() };
-        }
-        if let Some(sum) = inner.downcast_ref::<MovingSum>() {
-            return Self::MovingSum { average: sum.is_average() };
         }
         if let Some(quantiles) = inner.downcast_ref::<Quantiles>() {
             return match quantiles.pick() {
@@ -241,8 +250,9 @@ impl AggregateFunction {
             Self::Collect => collecting(true),
             Self::CountDistinct => count_distinct(),
             Self::First { number, order, ignore_nulls } => first(*number, order.clone(), *ignore_nulls),
+            Self::Floats(which) => of_floats(*which),
+            Self::Having { inner, largest } => having(inner.make()?, *largest),
             Self::IntervalSum { average } => interval_sum(*average),
-            Self::MovingSum { average } => moving_sum(*average),
             Self::Percentile { part, continuous } => percentile(*part, *continuous),
             Self::Quantiles(parts) => quantiles(*parts),
             Self::Top { number, weighted } => top(*number, *weighted),

@@ -24,10 +24,10 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::float_key;
+use crate::typing::{float_key, interval_length, plan_column};
 
-pub(super) use builders::{NULLS_LEFT_OUT, correlation};
-pub(super) use table::{Aggregate, CORR, COVAR_SAMP, Frames, find, names};
+pub(super) use builders::NULLS_LEFT_OUT;
+pub(super) use table::{Aggregate, find, names};
 
 /// Whether some expression in `tree` calls an aggregate function.
 pub(in crate::resolve) fn calls_aggregate(tree: &impl Visit) -> bool {
@@ -83,10 +83,6 @@ impl Resolver<'_> {
         let fresh = self.fresh();
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
         let value = (function.finish)(Typed::new(carried(&mut calls.aggregates, expr, fresh), ty));
-        if name == table::CORR {
-            let covariance = self.aggregate(&table::COVAR_SAMP, call, at, cx)?;
-            return correlation(value, covariance);
-        }
         Ok(match limit {
             // No array is longer than an i32 counts, and the engine takes no larger number.
             Some(limit) => {
@@ -113,7 +109,7 @@ impl Resolver<'_> {
         if ty == Type::Interval && function.by_order {
             return Err(unsupported(format!("{name} of INTERVAL ... OVER"), None, at));
         }
-        if function.frames == Frames::None {
+        if !function.has_window {
             return Err(unsupported(format!("{name} ... OVER"), None, at));
         }
         Ok((expr, ty))
@@ -245,9 +241,19 @@ impl Resolver<'_> {
             return Err(unsupported(format!("LIMIT in {name}"), None, at));
         }
         let (expr, ty) = match extreme {
-            Some((largest, by)) => {
+            Some(_) if over => return Err(invalid(format!("{name} ... OVER takes no HAVING"), at)),
+            // The engine's own finds the row with the key, with less work.
+            Some((largest, by)) if name == table::ANY_VALUE => {
                 arguments.push(Some(by));
                 let function = if largest { &table::MAX_BY } else { &table::MIN_BY };
+                function.call(arguments, &clauses, at)?
+            }
+            Some((largest, by)) => {
+                if !by.ty.is_groupable() {
+                    return Err(invalid(format!("HAVING cannot compare values of type {}", by.ty), at));
+                }
+                let by = if by.ty == Type::Interval { interval_length(by.expr) } else { plan_column(float_key(by)) };
+                clauses.having = Some((largest, by.expr));
                 function.call(arguments, &clauses, at)?
             }
             None => function.call(arguments, &clauses, at)?,
