@@ -142,6 +142,7 @@ fn encode_scalar(function: &ScalarUDF, buf: &mut Vec<u8>) -> Result<()> {
         }
         Some(ScalarFunction::Counted) => ScalarKind::Counted(true),
         Some(ScalarFunction::JsonText(ty)) => ScalarKind::JsonText(type_codec::encoded(&ty)),
+        Some(ScalarFunction::PortableJsonText(ty)) => ScalarKind::PortableJsonText(type_codec::encoded(&ty)),
         Some(ScalarFunction::Nullable) => ScalarKind::Nullable(true),
         Some(ScalarFunction::Only) => ScalarKind::Only(true),
         Some(ScalarFunction::Raised(returns)) => ScalarKind::Raised((&returns).try_into()?),
@@ -176,6 +177,7 @@ fn decoded_scalar(buf: &[u8]) -> Result<Arc<ScalarUDF>> {
         }
         ScalarKind::Counted(_) => ScalarFunction::Counted,
         ScalarKind::JsonText(message) => ScalarFunction::JsonText(ty(Some(&message))?),
+        ScalarKind::PortableJsonText(message) => ScalarFunction::PortableJsonText(ty(Some(&message))?),
         ScalarKind::Nullable(_) => ScalarFunction::Nullable,
         ScalarKind::Only(_) => ScalarFunction::Only,
         ScalarKind::Raised(returns) => {

@@ -6,7 +6,7 @@ use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ScalarMessage {
-    #[prost(oneof = "ScalarKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "ScalarKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub(crate) kind: Option<ScalarKind>,
 }
 
@@ -34,6 +34,8 @@ pub(crate) enum ScalarKind {
     United(UnitedMessage),
     #[prost(bool, tag = "11")]
     UnnamedField(bool),
+    #[prost(message, tag = "12")]
+    PortableJsonText(TypeMessage),
 }
 
 /// A name and two flags: `safe` and `late` of a kernel, `strict` and `late` of a bounded function.

@@ -63,8 +63,10 @@ pub enum ScalarFunction {
     ArraySubquery(Box<ArraySubquery>),
     /// An array with its memory counted.
     Counted,
-    /// TO_JSON_STRING of a value of this type.
+    /// TO_JSON of a value of this type.
     JsonText(Type),
+    /// TO_JSON_STRING of a value of this type.
+    PortableJsonText(Type),
     /// A value that may be NULL as far as the engine knows.
     Nullable,
     /// The single item of a list.
@@ -157,7 +159,8 @@ impl ScalarFunction {
             return Some(Self::ArraySubquery(Box::new(function.query().clone())));
         }
         if let Some(text) = inner.downcast_ref::<JsonText>() {
-            return Some(Self::JsonText(text.ty().clone()));
+            let ty = text.ty().clone();
+            return Some(if text.is_portable() { Self::PortableJsonText(ty) } else { Self::JsonText(ty) });
         }
         if let Some(raised) = inner.downcast_ref::<Raised>() {
             return Some(Self::Raised(raised.returns().clone()));
@@ -188,7 +191,8 @@ impl ScalarFunction {
             }
             Self::ArraySubquery(query) => ScalarUDF::from(ArraySubqueryFunction::new(query.as_ref().clone())),
             Self::Counted => ScalarUDF::from(Counted::new()),
-            Self::JsonText(ty) => ScalarUDF::from(JsonText::new(ty.clone())),
+            Self::JsonText(ty) => ScalarUDF::from(JsonText::new(ty.clone(), false)),
+            Self::PortableJsonText(ty) => ScalarUDF::from(JsonText::new(ty.clone(), true)),
             Self::Nullable => ScalarUDF::from(Nullable::new()),
             Self::Only => ScalarUDF::from(Only::new()),
             Self::Raised(returns) => ScalarUDF::from(Raised::new(returns.clone())),

@@ -100,6 +100,7 @@ fn every_helper_is_made_again() {
         scalar::field(col("a"), ""),
         scalar::json_text(col("a"), &wide),
         scalar::json_text(col("a"), &Type::Interval),
+        scalar::portable_json_text(col("a"), &wide),
         scalar::nullable(lit(1)),
         scalar::only(col("a")),
         scalar::raised(lit("no")),

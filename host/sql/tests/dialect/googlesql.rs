@@ -29,3 +29,18 @@ fn check(section: &str, refused: Option<&str>) {
 fn windows_and_aggregates_answer_as_the_reference() {
     check("windows_and_aggregates", Some("refused_windows_and_aggregates"));
 }
+
+#[test]
+fn functions_answer_as_the_reference() {
+    check("functions", Some("refused_functions"));
+}
+
+#[test]
+fn keys_and_times_answer_as_the_reference() {
+    check("keys_and_times", Some("refused_keys_and_times"));
+}
+
+#[test]
+fn named_arguments_and_bytes_answer_as_the_reference() {
+    check("named_arguments_and_bytes", Some("refused_named_arguments_and_bytes"));
+}

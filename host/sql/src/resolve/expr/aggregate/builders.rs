@@ -17,7 +17,8 @@ use crate::resolve::sorting::sort_options;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::{
-    Conversion, float_key, float_key_bits, folded, interval_length, kernel, list_of_record, plan_column,
+    Conversion, float_key, float_key_bits, folded, group_key, interval_length, kernel, list_of_record, plan_column,
+    sort_key,
 };
 
 /// The largest number that APPROX_QUANTILES and APPROX_TOP_COUNT take.
@@ -37,7 +38,7 @@ pub(super) fn count_rows(clauses: &Clauses, at: Option<Position>) -> Result<Buil
 
 pub(super) fn count(call: AggregateCall<'_>) -> Result<Built> {
     if call.clauses.distinct {
-        call.check_comparable(&call.first)?;
+        call.check_groupable(&call.first)?;
     }
     let is_of_texts = call.clauses.distinct && call.first.ty == Type::String;
     let value = plan_column(call.first).expr;
@@ -154,6 +155,9 @@ pub(super) fn any_value(call: AggregateCall<'_>) -> Result<Built> {
 
 pub(super) fn array_agg(call: AggregateCall<'_>) -> Result<Built> {
     let clauses = call.clauses;
+    if clauses.distinct {
+        call.check_groupable(&call.first)?;
+    }
     let ty = call.first.ty.clone();
     if matches!(ty, Type::Array(_) | Type::Record(_)) {
         return Err(invalid("ARRAY_AGG cannot collect arrays; collect STRUCTs or one field", call.at));
@@ -227,8 +231,8 @@ pub(super) fn joined(value: Typed) -> Typed {
 }
 
 pub(super) fn approx_count_distinct(call: AggregateCall<'_>) -> Result<Built> {
-    call.check_comparable(&call.first)?;
-    let value = float_key_bits(call.first);
+    call.check_groupable(&call.first)?;
+    let value = float_key_bits(sort_key(call.first));
     let (expr, _) = of_value(engine::approx_distinct::approx_distinct_udaf(), value, call.clauses);
     Ok((expr, Type::Int64))
 }
@@ -260,7 +264,7 @@ pub(super) fn approx_top_sum(call: AggregateCall<'_>) -> Result<Built> {
 
 /// The values with the largest sums of weights, or the most frequent ones.
 fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typed>) -> Result<Built> {
-    call.check_comparable(&call.first)?;
+    call.check_groupable(&call.first)?;
     let number = match number.as_ref().and_then(Typed::literal) {
         Some(ScalarValue::Int64(Some(n @ 1..=MOST))) => usize::try_from(*n).unwrap_or(1),
         _ => {
@@ -270,7 +274,7 @@ fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typ
     };
     let how = call.how();
     let weight = weight.map(|weight| self::number(weight, how)).transpose()?;
-    let value = plan_column(float_key(call.first));
+    let value = plan_column(group_key(call.first));
     let sum = weight.as_ref().map_or(Type::Int64, |weight| weight.ty.clone());
     let label = if weight.is_some() { "sum" } else { "count" };
     let fields = [Field { name: "value".to_owned(), ty: value.ty.clone() }, Field { name: label.to_owned(), ty: sum }];

@@ -49,6 +49,17 @@ impl AggregateCall<'_> {
     /// # Errors
     /// If they cannot.
     pub(super) fn check_comparable(&self, value: &Typed) -> Result<()> {
+        if value.ty.is_sortable() {
+            return Ok(());
+        }
+        Err(invalid(format!("{} cannot compare values of type {}", self.name, value.ty), self.at))
+    }
+
+    /// Checks that values can be told apart.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub(super) fn check_groupable(&self, value: &Typed) -> Result<()> {
         if value.ty.is_groupable() {
             return Ok(());
         }

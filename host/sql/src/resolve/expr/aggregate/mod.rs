@@ -24,7 +24,7 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{float_key, interval_length, plan_column};
+use crate::typing::{float_key, group_key, interval_length, plan_column};
 
 pub(super) use builders::NULLS_LEFT_OUT;
 pub(super) use table::{Aggregate, find, names};
@@ -190,7 +190,7 @@ impl Resolver<'_> {
                 FunctionArgumentClause::OrderBy(keys) => {
                     for key in keys {
                         let value = self.expr(&key.expr, &mut inner)?;
-                        let value = if clauses.distinct { float_key(value) } else { value };
+                        let value = if clauses.distinct { group_key(value) } else { value };
                         ordered_by.push((value.expr.clone(), place(&key.expr)));
                         let key = sorted(value, key)?;
                         // A key that stands twice decides nothing the second time, and the engine fails on it.
@@ -224,7 +224,7 @@ impl Resolver<'_> {
                         None
                     } else {
                         let value = self.expr(ast, &mut inner)?;
-                        Some(if clauses.distinct { float_key(value) } else { value })
+                        Some(if clauses.distinct { group_key(value) } else { value })
                     });
                 }
                 FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::WildcardWithOptions(_)) => {
@@ -249,7 +249,7 @@ impl Resolver<'_> {
                 function.call(arguments, &clauses, at)?
             }
             Some((largest, by)) => {
-                if !by.ty.is_groupable() {
+                if by.ty != Type::Interval && !by.ty.is_sortable() {
                     return Err(invalid(format!("HAVING cannot compare values of type {}", by.ty), at));
                 }
                 let by = if by.ty == Type::Interval { interval_length(by.expr) } else { plan_column(float_key(by)) };

@@ -16,7 +16,7 @@ use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::types::Type;
-use crate::typing::float_key;
+use crate::typing::{float_key, sort_key};
 
 /// An OVER clause as written, merged with the named windows that it builds on.
 struct Spec<'a> {
@@ -62,7 +62,7 @@ impl Resolver<'_> {
                 }
                 // A constant is one partition: the same as none.
                 if value.literal().is_none() {
-                    partition_by.push(float_key(value).expr);
+                    partition_by.push(sort_key(value).expr);
                 }
             }
             let mut order_by = Vec::new();
