@@ -218,7 +218,9 @@ fn encode_aggregate(function: &AggregateUDF, buf: &mut Vec<u8>) -> Result<()> {
 fn listed(function: &AggregateFunction) -> bool {
     match function {
         AggregateFunction::Engine(name) => engine_functions::aggregate(name).is_some(),
-        AggregateFunction::Having { inner, .. } | AggregateFunction::Watched { inner, .. } => listed(inner),
+        AggregateFunction::Having { inner, .. }
+        | AggregateFunction::Safe(inner)
+        | AggregateFunction::Watched { inner, .. } => listed(inner),
         // It holds no more than there are, whatever the number.
         AggregateFunction::First { .. } => true,
         AggregateFunction::Top { number, .. } => *number <= MAX_KEPT_VALUES,
@@ -256,6 +258,9 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
         AggregateFunction::Quantiles(parts) => AggregateKind::Quantiles(*parts as u64),
         AggregateFunction::Top { number, weighted } => {
             AggregateKind::Top(TopMessage { number: *number as u64, weighted: *weighted })
+        }
+        AggregateFunction::Safe(inner) => {
+            AggregateKind::Safe(WatchedMessage { inner: Some(Box::new(encoded_aggregate(inner))), whole: false })
         }
         AggregateFunction::Watched { inner, whole } => {
             AggregateKind::Watched(WatchedMessage { inner: Some(Box::new(encoded_aggregate(inner))), whole: *whole })
@@ -305,6 +310,10 @@ fn described_aggregate(message: &AggregateMessage) -> Result<AggregateFunction> 
         }
         Some(AggregateKind::Quantiles(parts)) => AggregateFunction::Quantiles(count(*parts)),
         Some(AggregateKind::Top(top)) => AggregateFunction::Top { number: count(top.number), weighted: top.weighted },
+        Some(AggregateKind::Safe(safe)) => {
+            let Some(inner) = &safe.inner else { return refused("an aggregate cannot be read") };
+            AggregateFunction::Safe(Box::new(described_aggregate(inner)?))
+        }
         Some(AggregateKind::Watched(watched)) => {
             let Some(inner) = &watched.inner else { return refused("an aggregate cannot be read") };
             AggregateFunction::Watched { inner: Box::new(described_aggregate(inner)?), whole: watched.whole }

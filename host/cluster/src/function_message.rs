@@ -135,7 +135,7 @@ pub(crate) struct SortMessage {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AggregateMessage {
-    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13")]
+    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14")]
     pub(crate) kind: Option<AggregateKind>,
     /// Whether the optimizer told it that its rows come in its order; without it, nothing was told.
     #[prost(bool, optional, tag = "15")]
@@ -171,6 +171,9 @@ pub(crate) enum AggregateKind {
     /// `whole` is whether the key is the largest.
     #[prost(message, tag = "13")]
     Having(WatchedMessage),
+    /// `whole` says nothing.
+    #[prost(message, tag = "14")]
+    Safe(WatchedMessage),
 }
 
 #[derive(Clone, PartialEq, Message)]

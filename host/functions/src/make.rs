@@ -18,11 +18,12 @@ use crate::aggregate::floats::Floats;
 use crate::aggregate::having::Having;
 use crate::aggregate::interval_sum::IntervalSum;
 use crate::aggregate::quantiles::{Pick, Quantiles};
+use crate::aggregate::safe::Safe;
 use crate::aggregate::sum::WholeSum;
 use crate::aggregate::top::Top;
 use crate::aggregate::watched::Watched;
 use crate::aggregate::{
-    FloatAggregate, collecting, count_distinct, first, having, interval_sum, of_floats, percentile, quantiles, top,
+    FloatAggregate, collecting, count_distinct, first, having, interval_sum, of_floats, percentile, quantiles, safe, top,
     watched, whole_sum,
 };
 use crate::array_subquery::{ArraySubquery, Function as ArraySubqueryFunction};
@@ -125,6 +126,8 @@ pub enum AggregateFunction {
     },
     /// The bounds of so many parts.
     Quantiles(usize),
+    /// An aggregate that is NULL where it would fail for its values.
+    Safe(Box<AggregateFunction>),
     /// The values with the most rows, or the largest weight.
     Top {
         /// How many.
@@ -236,6 +239,9 @@ impl AggregateFunction {
             let (number, weighted) = top.parameters();
             return Self::Top { number, weighted };
         }
+        if let Some(safe) = inner.downcast_ref::<Safe>() {
+            return Self::Safe(Box::new(Self::of(safe.inner())));
+        }
         if let Some(watched) = inner.downcast_ref::<Watched>() {
             return Self::Watched { inner: Box::new(Self::of(watched.inner())), whole: watched.is_whole() };
         }
@@ -259,6 +265,7 @@ impl AggregateFunction {
             Self::IntervalSum { average } => interval_sum(*average),
             Self::Percentile { part, continuous } => percentile(*part, *continuous),
             Self::Quantiles(parts) => quantiles(*parts),
+            Self::Safe(inner) => safe(inner.make()?),
             Self::Top { number, weighted } => top(*number, *weighted),
             Self::Watched { inner, whole } => watched(inner.make()?, *whole),
             Self::WholeSum => whole_sum(),

@@ -131,6 +131,7 @@ fn every_aggregate_is_made_again() {
         aggregate::percentile(0.5, false),
         aggregate::percentile(0.5, true),
         aggregate::quantiles(4),
+        aggregate::safe(aggregate::whole_sum()),
         aggregate::top(10, false),
         aggregate::top(10, true),
         aggregate::watched(aggregate::percentile(0.25, true), true),
@@ -196,6 +197,7 @@ fn no_function_is_forgotten() {
             "Having",
             "IntervalSum",
             "Quantiles",
+            "Safe",
             "Top",
             "Watched",
             "WholeSum"

@@ -51,7 +51,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
             let months = of(0, 12)?.checked_add(row.int(1)).ok_or(TOO_LARGE)?;
             let nanos = [of(3, 3_600)?, of(4, 60)?, row.int(5)].into_iter().try_fold(0_i64, i64::checked_add);
             let nanos = nanos.and_then(|seconds| seconds.checked_mul(NANO)).ok_or(TOO_LARGE)?;
-            if months.abs() > 120_000 || row.int(2).saturating_abs() > 3_660_000 {
+            if months.saturating_abs() > 120_000 || row.int(2).saturating_abs() > 3_660_000 {
                 return Err(TOO_LARGE.into());
             }
             Ok(Some((months, row.int(2), nanos)))

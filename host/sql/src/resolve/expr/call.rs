@@ -20,7 +20,7 @@ impl Resolver<'_> {
             None => (false, name.clone()),
         };
         if let Some(over) = &call.over {
-            return self.window(&bare, call, over, at, cx);
+            return self.window(&bare, call, (over, safe), at, cx);
         }
         if window::find(&bare).is_some() {
             let message =
@@ -28,7 +28,7 @@ impl Resolver<'_> {
             return Err(invalid(message, at));
         }
         if let Some(function) = aggregate::find(&bare) {
-            return self.aggregate(function, call, at, cx);
+            return self.aggregate(function, call, safe, at, cx);
         }
         let list = match &call.args {
             FunctionArguments::None => &[][..],

@@ -13,6 +13,7 @@ use sqlparser::ast::{
     DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, HavingBound, HavingBoundKind, NullTreatment, Visit, Visitor,
 };
+use tidegate_functions::aggregate::safe;
 use tidegate_model::Position;
 
 use self::call::Clauses;
@@ -59,6 +60,7 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
+        safe: bool,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
@@ -79,7 +81,7 @@ impl Resolver<'_> {
         {
             return self.string_agg_limited(call, list, at, cx);
         }
-        let Built { expr, ty, limit } = self.build_aggregate(function, call, false, at, cx)?;
+        let Built { expr, ty, limit } = self.build_aggregate(function, call, (false, safe), at, cx)?;
         let fresh = self.fresh();
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
         let value = (function.finish)(Typed::new(carried(&mut calls.aggregates, expr, fresh), ty));
@@ -98,11 +100,12 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
+        safe: bool,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<(Expr, Type)> {
         let name = function.name;
-        let Built { expr, ty, limit } = self.build_aggregate(function, call, true, at, cx)?;
+        let Built { expr, ty, limit } = self.build_aggregate(function, call, (true, safe), at, cx)?;
         if limit.is_some() {
             return Err(invalid(format!("{name} ... OVER takes no LIMIT"), at));
         }
@@ -145,7 +148,7 @@ impl Resolver<'_> {
         list.args.truncate(1);
         list.clauses.push(FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::IgnoreNulls));
         let call = Function { args: FunctionArguments::List(list), ..call.clone() };
-        let texts = self.aggregate(&table::ARRAY_AGG, &call, at, cx)?;
+        let texts = self.aggregate(&table::ARRAY_AGG, &call, false, at, cx)?;
         let arguments = vec![Argument::Value(texts), Argument::Value(separator)];
         self.build("ARRAY_TO_STRING", arguments, at, cx)
     }
@@ -154,7 +157,7 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
-        over: bool,
+        (over, is_safe): (bool, bool),
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Built> {
@@ -257,6 +260,13 @@ impl Resolver<'_> {
                 function.call(arguments, &clauses, at)?
             }
             None => function.call(arguments, &clauses, at)?,
+        };
+        let expr = match expr {
+            Expr::AggregateFunction(mut call) if is_safe => {
+                call.func = safe(call.func);
+                Expr::AggregateFunction(call)
+            }
+            expr => expr,
         };
         Ok(Built { expr, ty, limit: clauses.limit })
     }

@@ -37,7 +37,7 @@ impl Resolver<'_> {
         &mut self,
         name: &str,
         call: &Function,
-        window: &WindowType,
+        (window, safe): (&WindowType, bool),
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
@@ -48,7 +48,7 @@ impl Resolver<'_> {
         let over = self.over(window, named, at, cx)?;
         let aggregate = aggregate::find(name);
         let (expr, ty) = match aggregate {
-            Some(function) => self.aggregate_over(function, call, at, cx)?,
+            Some(function) => self.aggregate_over(function, call, safe, at, cx)?,
             None => self.window_call(name, call, &over, at, cx)?,
         };
         let Expr::WindowFunction(mut function) = expr else {
@@ -111,12 +111,13 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
+        safe: bool,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<(Expr, Type)> {
         // Of a grouped SELECT the arguments may be aggregates, but not window calls again.
         let windows = cx.windows.take();
-        let built = self.aggregate_call(function, call, at, cx);
+        let built = self.aggregate_call(function, call, safe, at, cx);
         cx.windows = windows;
         let (expr, ty) = built?;
         let name = function.name;
