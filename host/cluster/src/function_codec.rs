@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message;
+use tidegate_functions::aggregate::FloatAggregate;
 use tidegate_functions::make::{AggregateFunction, ScalarFunction};
 
 use crate::array_subquery_codec;
@@ -141,6 +142,7 @@ fn encode_scalar(function: &ScalarUDF, buf: &mut Vec<u8>) -> Result<()> {
         }
         Some(ScalarFunction::Counted) => ScalarKind::Counted(true),
         Some(ScalarFunction::JsonText(ty)) => ScalarKind::JsonText(type_codec::encoded(&ty)),
+        Some(ScalarFunction::PortableJsonText(ty)) => ScalarKind::PortableJsonText(type_codec::encoded(&ty)),
         Some(ScalarFunction::Nullable) => ScalarKind::Nullable(true),
         Some(ScalarFunction::Only) => ScalarKind::Only(true),
         Some(ScalarFunction::Raised(returns)) => ScalarKind::Raised((&returns).try_into()?),
@@ -175,6 +177,7 @@ fn decoded_scalar(buf: &[u8]) -> Result<Arc<ScalarUDF>> {
         }
         ScalarKind::Counted(_) => ScalarFunction::Counted,
         ScalarKind::JsonText(message) => ScalarFunction::JsonText(ty(Some(&message))?),
+        ScalarKind::PortableJsonText(message) => ScalarFunction::PortableJsonText(ty(Some(&message))?),
         ScalarKind::Nullable(_) => ScalarFunction::Nullable,
         ScalarKind::Only(_) => ScalarFunction::Only,
         ScalarKind::Raised(returns) => {
@@ -215,7 +218,9 @@ fn encode_aggregate(function: &AggregateUDF, buf: &mut Vec<u8>) -> Result<()> {
 fn listed(function: &AggregateFunction) -> bool {
     match function {
         AggregateFunction::Engine(name) => engine_functions::aggregate(name).is_some(),
-        AggregateFunction::Watched { inner, .. } => listed(inner),
+        AggregateFunction::Having { inner, .. }
+        | AggregateFunction::Safe(inner)
+        | AggregateFunction::Watched { inner, .. } => listed(inner),
         // It holds no more than there are, whatever the number.
         AggregateFunction::First { .. } => true,
         AggregateFunction::Top { number, .. } => *number <= MAX_KEPT_VALUES,
@@ -223,8 +228,8 @@ fn listed(function: &AggregateFunction) -> bool {
         AggregateFunction::Percentile { part, .. } => (0.0..=1.0).contains(part),
         AggregateFunction::Collect
         | AggregateFunction::CountDistinct
+        | AggregateFunction::Floats(_)
         | AggregateFunction::IntervalSum { .. }
-        | AggregateFunction::MovingSum { .. }
         | AggregateFunction::WholeSum => true,
     }
 }
@@ -242,14 +247,20 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
                 .collect(),
             ignore_nulls: *ignore_nulls,
         }),
+        AggregateFunction::Floats(which) => AggregateKind::Floats(which.name().to_owned()),
+        AggregateFunction::Having { inner, largest } => {
+            AggregateKind::Having(WatchedMessage { inner: Some(Box::new(encoded_aggregate(inner))), whole: *largest })
+        }
         AggregateFunction::IntervalSum { average } => AggregateKind::IntervalSum(*average),
-        AggregateFunction::MovingSum { average } => AggregateKind::MovingSum(*average),
         AggregateFunction::Percentile { part, continuous } => {
             AggregateKind::Percentile(PercentileMessage { part: *part, continuous: *continuous })
         }
         AggregateFunction::Quantiles(parts) => AggregateKind::Quantiles(*parts as u64),
         AggregateFunction::Top { number, weighted } => {
             AggregateKind::Top(TopMessage { number: *number as u64, weighted: *weighted })
+        }
+        AggregateFunction::Safe(inner) => {
+            AggregateKind::Safe(WatchedMessage { inner: Some(Box::new(encoded_aggregate(inner))), whole: false })
         }
         AggregateFunction::Watched { inner, whole } => {
             AggregateKind::Watched(WatchedMessage { inner: Some(Box::new(encoded_aggregate(inner))), whole: *whole })
@@ -285,13 +296,24 @@ fn described_aggregate(message: &AggregateMessage) -> Result<AggregateFunction> 
                 .collect(),
             ignore_nulls: first.ignore_nulls,
         },
+        Some(AggregateKind::Floats(name)) => match FloatAggregate::ALL.into_iter().find(|which| which.name() == name) {
+            Some(which) => AggregateFunction::Floats(which),
+            None => return refused("an aggregate is not known"),
+        },
+        Some(AggregateKind::Having(having)) => {
+            let Some(inner) = &having.inner else { return refused("an aggregate cannot be read") };
+            AggregateFunction::Having { inner: Box::new(described_aggregate(inner)?), largest: having.whole }
+        }
         Some(AggregateKind::IntervalSum(average)) => AggregateFunction::IntervalSum { average: *average },
-        Some(AggregateKind::MovingSum(average)) => AggregateFunction::MovingSum { average: *average },
         Some(AggregateKind::Percentile(of)) => {
             AggregateFunction::Percentile { part: of.part, continuous: of.continuous }
         }
         Some(AggregateKind::Quantiles(parts)) => AggregateFunction::Quantiles(count(*parts)),
         Some(AggregateKind::Top(top)) => AggregateFunction::Top { number: count(top.number), weighted: top.weighted },
+        Some(AggregateKind::Safe(safe)) => {
+            let Some(inner) = &safe.inner else { return refused("an aggregate cannot be read") };
+            AggregateFunction::Safe(Box::new(described_aggregate(inner)?))
+        }
         Some(AggregateKind::Watched(watched)) => {
             let Some(inner) = &watched.inner else { return refused("an aggregate cannot be read") };
             AggregateFunction::Watched { inner: Box::new(described_aggregate(inner)?), whole: watched.whole }

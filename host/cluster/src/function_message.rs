@@ -6,7 +6,7 @@ use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ScalarMessage {
-    #[prost(oneof = "ScalarKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "ScalarKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub(crate) kind: Option<ScalarKind>,
 }
 
@@ -34,6 +34,8 @@ pub(crate) enum ScalarKind {
     United(UnitedMessage),
     #[prost(bool, tag = "11")]
     UnnamedField(bool),
+    #[prost(message, tag = "12")]
+    PortableJsonText(TypeMessage),
 }
 
 /// A name and two flags: `safe` and `late` of a kernel, `strict` and `late` of a bounded function.
@@ -133,7 +135,7 @@ pub(crate) struct SortMessage {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AggregateMessage {
-    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14")]
     pub(crate) kind: Option<AggregateKind>,
     /// Whether the optimizer told it that its rows come in its order; without it, nothing was told.
     #[prost(bool, optional, tag = "15")]
@@ -163,9 +165,15 @@ pub(crate) enum AggregateKind {
     WholeSum(bool),
     #[prost(bool, tag = "10")]
     CountDistinct(bool),
-    /// Whether it is an average.
-    #[prost(bool, tag = "11")]
-    MovingSum(bool),
+    /// The name of an aggregate of FLOAT64.
+    #[prost(string, tag = "12")]
+    Floats(String),
+    /// `whole` is whether the key is the largest.
+    #[prost(message, tag = "13")]
+    Having(WatchedMessage),
+    /// `whole` says nothing.
+    #[prost(message, tag = "14")]
+    Safe(WatchedMessage),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -23,6 +23,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::arrays("parse_float64", 1, DataType::Float64, parse_float64),
     Kernel::arrays("parse_bool", 1, DataType::Boolean, parse_bool),
     Kernel::arrays("parse_timestamp", 1, TIMESTAMP, parse_instant),
+    Kernel::arrays("parse_datetime", 1, TIMESTAMP, parse_datetime),
     Kernel::arrays("parse_time", 1, DataType::Time64(TimeUnit::Microsecond), parse_time),
     Kernel::arrays("round_int64", 1, DataType::Int64, round_int64),
     Kernel::arrays("float_text", 1, DataType::Utf8View, float_text),
@@ -95,16 +96,30 @@ fn parse_instant(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read_instant)?)))
 }
 
+/// Second 60 is the first one of the next minute; of a DATETIME, as of a TIME, it has no fraction.
+fn parse_datetime(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let read = |text: &str| {
+        let micros = read_instant(text)?;
+        Some(if text.contains(":60.") { micros - micros.rem_euclid(1_000_000) } else { micros })
+    };
+    Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read)?)))
+}
+
 /// Also with the name of a time zone behind the time, which may move it out of the years 1 to 9999.
 fn read_instant(text: &str) -> Option<i64> {
-    parse_timestamp(text).or_else(|| with_name(text)).filter(|micros| MOMENTS.contains(micros))
+    let small = || parse_timestamp(&text.replacen('t', "T", 1));
+    let micros = parse_timestamp(text).or_else(|| with_name(text)).or_else(small)?;
+    Some(micros).filter(|micros| MOMENTS.contains(micros))
 }
 
 fn parse_time(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     let [array] = arguments else { return Err(arity()) };
     let read = |text: &str| {
         let time = NaiveTime::parse_from_str(text.trim(), "%H:%M:%S%.f").ok()?;
-        Some(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(time.nanosecond() / 1_000))
+        // Second 60 is the first one of the next minute, without a fraction.
+        let micros = i64::from(time.nanosecond() / 1_000).min(1_000_000);
+        Some((i64::from(time.num_seconds_from_midnight()) * 1_000_000 + micros) % 86_400_000_000)
     };
     Ok(Arc::new(Time64MicrosecondArray::from(each(array, safe, "TIME", read)?)))
 }
@@ -147,7 +162,7 @@ fn float_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
 
 /// The shortest text that reads back the same, without a trailing `.0`. Its form is that of C's `%.15g`, or of `%.17g`
 /// where 15 digits do not suffice, because that is what BigQuery writes; 0 and NaN have no sign.
-fn text_of_float(value: f64) -> String {
+pub(crate) fn text_of_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }

@@ -14,14 +14,17 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use crate::aggregate::collect::Collect;
 use crate::aggregate::count_distinct::CountDistinct;
 use crate::aggregate::first::First;
+use crate::aggregate::floats::Floats;
+use crate::aggregate::having::Having;
 use crate::aggregate::interval_sum::IntervalSum;
-use crate::aggregate::moving_sum::MovingSum;
 use crate::aggregate::quantiles::{Pick, Quantiles};
+use crate::aggregate::safe::Safe;
 use crate::aggregate::sum::WholeSum;
 use crate::aggregate::top::Top;
 use crate::aggregate::watched::Watched;
 use crate::aggregate::{
-    collecting, count_distinct, first, interval_sum, moving_sum, percentile, quantiles, top, watched, whole_sum,
+    FloatAggregate, collecting, count_distinct, first, having, interval_sum, of_floats, percentile, quantiles, safe, top,
+    watched, whole_sum,
 };
 use crate::array_subquery::{ArraySubquery, Function as ArraySubqueryFunction};
 use crate::kernel::Fallibility;
@@ -61,8 +64,10 @@ pub enum ScalarFunction {
     ArraySubquery(Box<ArraySubquery>),
     /// An array with its memory counted.
     Counted,
-    /// TO_JSON_STRING of a value of this type.
+    /// TO_JSON of a value of this type.
     JsonText(Type),
+    /// TO_JSON_STRING of a value of this type.
+    PortableJsonText(Type),
     /// A value that may be NULL as far as the engine knows.
     Nullable,
     /// The single item of a list.
@@ -98,13 +103,17 @@ pub enum AggregateFunction {
         /// Whether NULLs are left out.
         ignore_nulls: bool,
     },
+    /// An aggregate of FLOAT64.
+    Floats(FloatAggregate),
+    /// An aggregate over the rows with the largest or smallest key.
+    Having {
+        /// The aggregate.
+        inner: Box<AggregateFunction>,
+        /// Whether the key is the largest.
+        largest: bool,
+    },
     /// SUM of INTERVAL, or AVG.
     IntervalSum {
-        /// Whether it is AVG.
-        average: bool,
-    },
-    /// SUM of FLOAT64, or AVG, over frames that values leave.
-    MovingSum {
         /// Whether it is AVG.
         average: bool,
     },
@@ -117,6 +126,8 @@ pub enum AggregateFunction {
     },
     /// The bounds of so many parts.
     Quantiles(usize),
+    /// An aggregate that is NULL where it would fail for its values.
+    Safe(Box<AggregateFunction>),
     /// The values with the most rows, or the largest weight.
     Top {
         /// How many.
@@ -151,7 +162,8 @@ impl ScalarFunction {
             return Some(Self::ArraySubquery(Box::new(function.query().clone())));
         }
         if let Some(text) = inner.downcast_ref::<JsonText>() {
-            return Some(Self::JsonText(text.ty().clone()));
+            let ty = text.ty().clone();
+            return Some(if text.is_portable() { Self::PortableJsonText(ty) } else { Self::JsonText(ty) });
         }
         if let Some(raised) = inner.downcast_ref::<Raised>() {
             return Some(Self::Raised(raised.returns().clone()));
@@ -182,7 +194,8 @@ impl ScalarFunction {
             }
             Self::ArraySubquery(query) => ScalarUDF::from(ArraySubqueryFunction::new(query.as_ref().clone())),
             Self::Counted => ScalarUDF::from(Counted::new()),
-            Self::JsonText(ty) => ScalarUDF::from(JsonText::new(ty.clone())),
+            Self::JsonText(ty) => ScalarUDF::from(JsonText::new(ty.clone(), false)),
+            Self::PortableJsonText(ty) => ScalarUDF::from(JsonText::new(ty.clone(), true)),
             Self::Nullable => ScalarUDF::from(Nullable::new()),
             Self::Only => ScalarUDF::from(Only::new()),
             Self::Raised(returns) => ScalarUDF::from(Raised::new(returns.clone())),
@@ -206,11 +219,14 @@ impl AggregateFunction {
             let (number, order, ignore_nulls) = first.parameters();
             return Self::First { number, order: order.to_vec(), ignore_nulls };
         }
+        if let Some(floats) = inner.downcast_ref::<Floats>() {
+            return Self::Floats(floats.which());
+        }
+        if let Some(having) = inner.downcast_ref::<Having>() {
+            return Self::Having { inner: Box::new(Self::of(having.inner())), largest: having.is_largest() };
+        }
         if let Some(sum) = inner.downcast_ref::<IntervalSum>() {
             return Self::IntervalSum { average: sum.is_average() };
-        }
-        if let Some(sum) = inner.downcast_ref::<MovingSum>() {
-            return Self::MovingSum { average: sum.is_average() };
         }
         if let Some(quantiles) = inner.downcast_ref::<Quantiles>() {
             return match quantiles.pick() {
@@ -222,6 +238,9 @@ impl AggregateFunction {
         if let Some(top) = inner.downcast_ref::<Top>() {
             let (number, weighted) = top.parameters();
             return Self::Top { number, weighted };
+        }
+        if let Some(safe) = inner.downcast_ref::<Safe>() {
+            return Self::Safe(Box::new(Self::of(safe.inner())));
         }
         if let Some(watched) = inner.downcast_ref::<Watched>() {
             return Self::Watched { inner: Box::new(Self::of(watched.inner())), whole: watched.is_whole() };
@@ -241,10 +260,12 @@ impl AggregateFunction {
             Self::Collect => collecting(true),
             Self::CountDistinct => count_distinct(),
             Self::First { number, order, ignore_nulls } => first(*number, order.clone(), *ignore_nulls),
+            Self::Floats(which) => of_floats(*which),
+            Self::Having { inner, largest } => having(inner.make()?, *largest),
             Self::IntervalSum { average } => interval_sum(*average),
-            Self::MovingSum { average } => moving_sum(*average),
             Self::Percentile { part, continuous } => percentile(*part, *continuous),
             Self::Quantiles(parts) => quantiles(*parts),
+            Self::Safe(inner) => safe(inner.make()?),
             Self::Top { number, weighted } => top(*number, *weighted),
             Self::Watched { inner, whole } => watched(inner.make()?, *whole),
             Self::WholeSum => whole_sum(),

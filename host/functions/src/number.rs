@@ -13,6 +13,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
             None => Err("the absolute value of the smallest INT64 overflows".into()),
         }),
     ),
+    Kernel::rows("round_float_even", 1..=2, Body::Float(|row| scaled(row, f64::round_ties_even))),
     Kernel::rows("round_float", 1..=2, Body::Float(|row| scaled(row, f64::round))),
     Kernel::rows("cut_float", 1..=2, Body::Float(|row| scaled(row, f64::trunc))),
     Kernel::rows(
@@ -23,6 +24,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("cube_root", 1..=1, Body::Float(|row| plain(row, f64::cbrt))),
     Kernel::rows("exponential", 1..=1, Body::Float(|row| finite(row, row.float(0).exp(), "EXP"))),
     Kernel::rows("logarithm", 1..=2, Body::Float(logarithm)),
+    Kernel::rows("bounded_number", 3..=3, Body::Float(bounded)),
     Kernel::rows(
         "logarithm_10",
         1..=1,
@@ -163,6 +165,9 @@ fn logarithm(row: &Row) -> RowResult<f64> {
         return Ok(Some(x.ln()));
     }
     let base = row.float(1);
+    if base == f64::INFINITY {
+        return Ok(Some(f64::NAN));
+    }
     if base <= 0.0 || base == 1.0 {
         return Err(format!("a logarithm's base is above 0 and not 1; it cannot be {base}").into());
     }
@@ -175,6 +180,16 @@ fn logarithm(row: &Row) -> RowResult<f64> {
         x.ln() / base.ln()
     };
     Ok(Some(value))
+}
+
+/// A number of no more digits than the parameters of a NUMERIC allow.
+fn bounded(row: &Row) -> RowResult<f64> {
+    let (x, digits, scale) = (row.float(0), row.int(1), row.int(2));
+    let whole = i32::try_from(digits - scale).unwrap_or(i32::MAX);
+    if x.abs() >= 10_f64.powi(whole) || x.is_nan() {
+        return Err(format!("NUMERIC({digits}, {scale}) has no value {x}; SAFE_CAST gives NULL instead").into());
+    }
+    Ok(Some(x))
 }
 
 fn power(row: &Row) -> RowResult<f64> {

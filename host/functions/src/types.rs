@@ -143,10 +143,18 @@ impl Type {
         !matches!(self, Self::Array(_) | Self::Record(_) | Self::Struct { .. } | Self::Json)
     }
 
-    /// Whether a value can be a group or a key of DISTINCT. Equal INTERVALs are held differently
-    /// (24 hours, a day), which the engine's groups do not know.
-    pub fn is_groupable(&self) -> bool {
+    /// Whether the engine can order values. Equal INTERVALs are held differently (24 hours, a day).
+    pub fn is_sortable(&self) -> bool {
         self.is_plain() && *self != Self::Interval
+    }
+
+    /// Whether a value can be a group or a key of DISTINCT.
+    pub fn is_groupable(&self) -> bool {
+        match self {
+            Self::Array(item) => item.is_groupable(),
+            Self::Struct { fields, open: false } => fields.iter().all(|field| field.ty.is_groupable()),
+            _ => self.is_plain(),
+        }
     }
 
     /// The field of a struct by name, with its position: exactly, else without case. A hidden field is never found: an

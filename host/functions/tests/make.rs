@@ -100,6 +100,7 @@ fn every_helper_is_made_again() {
         scalar::field(col("a"), ""),
         scalar::json_text(col("a"), &wide),
         scalar::json_text(col("a"), &Type::Interval),
+        scalar::portable_json_text(col("a"), &wide),
         scalar::nullable(lit(1)),
         scalar::only(col("a")),
         scalar::raised(lit("no")),
@@ -122,13 +123,15 @@ fn every_aggregate_is_made_again() {
         aggregate::count_distinct(),
         aggregate::first(3, order, true),
         aggregate::first(1, Vec::new(), false),
+        aggregate::having(sum::sum_udaf(), true),
+        aggregate::having(aggregate::whole_sum(), false),
         aggregate::interval_sum(false),
         aggregate::interval_sum(true),
-        aggregate::moving_sum(false),
-        aggregate::watched(aggregate::moving_sum(true), false),
+        aggregate::watched(aggregate::of_floats(aggregate::FloatAggregate::Average), false),
         aggregate::percentile(0.5, false),
         aggregate::percentile(0.5, true),
         aggregate::quantiles(4),
+        aggregate::safe(aggregate::whole_sum()),
         aggregate::top(10, false),
         aggregate::top(10, true),
         aggregate::watched(aggregate::percentile(0.25, true), true),
@@ -136,7 +139,8 @@ fn every_aggregate_is_made_again() {
         aggregate::watched(aggregate::collecting(false), false),
         aggregate::whole_sum(),
     ];
-    let made: Vec<AggregateFunction> = aggregates.iter().map(same_aggregate).collect();
+    let floats = aggregate::FloatAggregate::ALL.map(aggregate::of_floats);
+    let made: Vec<AggregateFunction> = aggregates.iter().chain(&floats).map(same_aggregate).collect();
     for (i, one) in made.iter().enumerate() {
         assert!(made.iter().skip(i + 1).all(|other| one != other), "{one:?} stands for two aggregates");
     }
@@ -185,7 +189,19 @@ fn no_function_is_forgotten() {
     );
     assert_eq!(
         all("AggregateUDFImpl"),
-        ["Collect", "CountDistinct", "First", "IntervalSum", "MovingSum", "Quantiles", "Top", "Watched", "WholeSum"]
+        [
+            "Collect",
+            "CountDistinct",
+            "First",
+            "Floats",
+            "Having",
+            "IntervalSum",
+            "Quantiles",
+            "Safe",
+            "Top",
+            "Watched",
+            "WholeSum"
+        ]
     );
     assert!(all("WindowUDFImpl").is_empty());
 }

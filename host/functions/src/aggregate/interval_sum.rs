@@ -109,7 +109,12 @@ impl Accumulator for Parts {
         }
         let (months, days, nanos) =
             if self.average { divided((months, days, nanos), rows) } else { (months, days, nanos) };
-        let too_large = || value_error("the sum of the INTERVALs is too large");
+        let too_large = || value_error("the sum of the INTERVALs is too large; it has at most 10000 years");
+        // Of each part as many as 10,000 years have.
+        let within = |part: i128, most: i128| part.abs() <= most;
+        if !within(months, 120_000) || !within(days, 3_660_000) || !within(nanos, 87_840_000 * 3_600 * 1_000_000_000) {
+            return Err(too_large());
+        }
         let small = |part: i128| i32::try_from(part).map_err(|_| too_large());
         let nanos = i64::try_from(nanos).map_err(|_| too_large())?;
         Ok(ScalarValue::new_interval_mdn(small(months)?, small(days)?, nanos))

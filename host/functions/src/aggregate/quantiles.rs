@@ -184,7 +184,7 @@ impl Accumulator for Values {
                 };
                 let (low, high) = (value(position.floor())?, value(position.ceil())?);
                 let share = position - position.floor();
-                Ok(ScalarValue::Float64(Some(if share == 0.0 { low } else { low + (high - low) * share })))
+                Ok(ScalarValue::Float64(Some(if share == 0.0 { low } else { low * (1.0 - share) + high * share })))
             }
         }
     }

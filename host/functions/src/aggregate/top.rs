@@ -17,6 +17,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::sum::{self, overflow};
 use crate::arrays::{arity, list_of};
+use crate::context::value_error;
 
 /// The aggregate of the first `number` values; `weighted` ones take a weight as second argument.
 pub fn top(number: usize, weighted: bool) -> Arc<AggregateUDF> {
@@ -101,7 +102,8 @@ struct Sums {
     value: DataType,
     weight: DataType,
     rows: RowConverter,
-    sums: HashMap<Box<[u8]>, Sum>,
+    /// `None` is the sum of no weight but NULL.
+    sums: HashMap<Box<[u8]>, Option<Sum>>,
     bytes: usize,
 }
 
@@ -118,6 +120,31 @@ impl Sum {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => one.checked_add(other).map(Self::Whole).ok_or_else(overflow),
             (one, other) => Ok(Self::Float(one.float() + other.float())),
+        }
+    }
+
+    fn both(one: Option<Self>, other: Option<Self>) -> Result<Option<Self>> {
+        match (one, other) {
+            (Some(one), Some(other)) => one.plus(other).map(Some),
+            (one, other) => Ok(one.or(other)),
+        }
+    }
+
+    /// Checks that it is a weight.
+    fn check(self) -> Result<()> {
+        match self {
+            Self::Whole(0..) => Ok(()),
+            Self::Float(x) if x >= 0.0 => Ok(()),
+            Self::Whole(n) => Err(value_error(format!("a weight of APPROX_TOP_SUM is 0 or more, not {n}"))),
+            Self::Float(x) => Err(value_error(format!("a weight of APPROX_TOP_SUM is 0 or more, not {x}"))),
+        }
+    }
+
+    /// The sums in their order; none is the smallest.
+    fn ordered(one: Option<Self>, other: Option<Self>) -> Ordering {
+        match (one, other) {
+            (Some(one), Some(other)) => one.compared(other),
+            (one, other) => one.is_some().cmp(&other.is_some()),
         }
     }
 
@@ -139,7 +166,7 @@ impl Sum {
 }
 
 impl Sums {
-    fn add(&mut self, values: &ArrayRef, weights: Option<&ArrayRef>) -> Result<()> {
+    fn add(&mut self, values: &ArrayRef, weights: Option<&ArrayRef>, checked: bool) -> Result<()> {
         let rows = self.rows.convert_columns(&[Arc::clone(values)])?;
         for (i, row) in rows.iter().enumerate() {
             let weight = match weights {
@@ -151,10 +178,11 @@ impl Sums {
                     _ => None,
                 },
             };
-            // A weight of NULL counts nothing.
-            let Some(weight) = weight else { continue };
+            if let (true, Some(weight)) = (checked, weight) {
+                weight.check()?;
+            }
             match self.sums.get_mut(row.as_ref()) {
-                Some(sum) => *sum = sum.plus(weight)?,
+                Some(sum) => *sum = Sum::both(*sum, weight)?,
                 None => {
                     self.bytes += row.as_ref().len() + 64;
                     self.sums.insert(row.as_ref().into(), weight);
@@ -166,9 +194,9 @@ impl Sums {
 
     /// The first values, or all of them, as one list of structs, with sums of a type.
     fn list(&self, most: usize, weight: &DataType) -> Result<ScalarValue> {
-        let mut entries: Vec<(&[u8], Sum)> = self.sums.iter().map(|(row, sum)| (row.as_ref(), *sum)).collect();
+        let mut entries: Vec<(&[u8], Option<Sum>)> = self.sums.iter().map(|(row, sum)| (row.as_ref(), *sum)).collect();
         // Equal sums in the order of their values, so that an answer is always the same.
-        entries.sort_by(|(a, one), (b, other)| other.compared(*one).then(a.cmp(b)));
+        entries.sort_by(|(a, one), (b, other)| Sum::ordered(*other, *one).then(a.cmp(b)));
         entries.truncate(most);
         let parser = self.rows.parser();
         let values = self.rows.convert_rows(entries.iter().map(|(row, _)| parser.parse(row)))?;
@@ -179,12 +207,13 @@ impl Sums {
             Sum::Float(_) => internal_err!("a sum of whole weights is no whole number"),
         };
         let weights: ArrayRef = match weight {
-            DataType::Float64 => Arc::new(Float64Array::from_iter_values(sums.map(Sum::float))),
+            DataType::Float64 => Arc::new(sums.map(|sum| sum.map(Sum::float)).collect::<Float64Array>()),
             DataType::Int64 => {
-                let sums = sums.map(|sum| sum::fitting(whole(sum)?)).collect::<Result<Vec<_>>>()?;
+                let sums = sums.map(|sum| sum.map(|sum| sum::fitting(whole(sum)?)).transpose());
+                let sums = sums.collect::<Result<Vec<_>>>()?;
                 Arc::new(Int64Array::from(sums))
             }
-            _ => sum::held(sums.map(|sum| whole(sum).map(Some)).collect::<Result<Vec<_>>>()?)?,
+            _ => sum::held(sums.map(|sum| sum.map(whole).transpose()).collect::<Result<Vec<_>>>()?)?,
         };
         let fields = fields(self.value.clone(), weight.clone(), self.weighted);
         let structs = StructArray::try_new(fields.clone(), vec![Arc::clone(values), weights], None)?;
@@ -197,7 +226,7 @@ impl Sums {
 impl Accumulator for Sums {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let [values, weights @ ..] = values else { return Err(arity()) };
-        self.add(values, weights.first())
+        self.add(values, weights.first(), true)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
@@ -206,7 +235,7 @@ impl Accumulator for Sums {
             if let Some(entries) = entries.as_struct_opt()
                 && let [values, weights] = entries.columns()
             {
-                self.add(values, Some(weights))?;
+                self.add(values, Some(weights), false)?;
             }
         }
         Ok(())

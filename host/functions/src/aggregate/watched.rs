@@ -17,6 +17,7 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Failure};
 
+use super::recomputed::over_frame;
 use crate::context::{self, Transient, failed};
 
 /// The most bytes that one aggregate may give for the rows of one partition.
@@ -121,7 +122,7 @@ impl AggregateUDFImpl for Watched {
     }
 
     fn create_sliding_accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.create_sliding_accumulator(arguments).map(|inner| self.watch(inner))
+        over_frame(&self.inner, arguments).map(|inner| self.watch(inner))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {

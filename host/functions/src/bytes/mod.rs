@@ -30,6 +30,18 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("farm_fingerprint", 1..=1, Body::Int(|row| Ok(Some(digests::farm(row.bytes(0)).cast_signed())))),
     Kernel::rows("byte_count", 1..=1, Body::Int(|row| Ok(i64::try_from(row.bytes(0).len()).ok()))),
     Kernel::rows("to_hex", 1..=1, Body::Text(to_hex)),
+    // BYTES of no more bytes than the second argument says.
+    Kernel::rows(
+        "bounded_bytes",
+        2..=2,
+        Body::Bytes(|row, out| {
+            let (bytes, most) = (row.bytes(0), row.int(1));
+            if i64::try_from(bytes.len()).is_ok_and(|length| length > most) {
+                return Err(format!("a BYTES({most}) has no more bytes; SAFE_CAST gives NULL instead").into());
+            }
+            out.bytes(bytes).map(Some)
+        }),
+    ),
     Kernel::rows("from_hex", 1..=1, Body::Bytes(from_hex)),
     Kernel::rows("to_base64", 1..=1, Body::Text(to_base64)),
     Kernel::rows("from_base64", 1..=1, Body::Bytes(from_base64)),

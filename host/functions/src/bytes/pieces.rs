@@ -29,6 +29,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("bytes_end", 2..=2, Body::Bool(|row| Ok(Some(row.bytes(0).ends_with(row.bytes(1)))))),
     Kernel::rows("escaped_bytes", 1..=1, Body::Text(escaped)),
     Kernel::rows("bytes_as_characters", 1..=1, Body::Text(characters)),
+    Kernel::rows("characters_as_bytes", 1..=1, Body::Bytes(of_characters)),
 ];
 
 fn copied(bytes: &[u8], out: &mut Out) -> RowResult<()> {
@@ -40,6 +41,14 @@ fn copied(bytes: &[u8], out: &mut Out) -> RowResult<()> {
 fn characters(row: &Row, out: &mut Out) -> RowResult<()> {
     for byte in row.bytes(0) {
         out.char(char::from(*byte))?;
+    }
+    Ok(Some(()))
+}
+
+/// The BYTES of which [`characters`] makes such a text.
+fn of_characters(row: &Row, out: &mut Out) -> RowResult<()> {
+    for c in row.text(0).chars() {
+        out.bytes(&[u8::try_from(u32::from(c)).map_err(|_| "a character is no byte")?])?;
     }
     Ok(Some(()))
 }

@@ -25,8 +25,10 @@ use write::write_text;
 pub enum Style {
     /// As results: timestamps are integers.
     Result,
-    /// As `TO_JSON_STRING`: timestamps are ISO text.
+    /// As `TO_JSON`: timestamps are ISO text.
     Text,
+    /// As `TO_JSON_STRING`: so are INT64 that a reader of JSON may round, and numbers are written as CAST writes them.
+    Portable,
 }
 
 /// Writes the values of one array as JSON.
@@ -41,7 +43,9 @@ enum Values {
     Null,
     Bool(BooleanArray),
     Int(Int64Array),
+    PortableInt(Int64Array),
     Float(Float64Array),
+    PortableFloat(Float64Array),
     Text(StringViewArray),
     /// Text that is JSON itself.
     Json(StringViewArray),
@@ -80,13 +84,19 @@ impl ColumnEncoder {
             _ if *array.data_type() == DataType::Null => Values::Null,
             Type::Null => Values::Null,
             Type::Bool => Values::Bool(cast(array, &DataType::Boolean)?.as_boolean().clone()),
-            Type::Int64 => Values::Int(cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
-            Type::Float64 => Values::Float(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone()),
+            Type::Int64 => {
+                let values = cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone();
+                if style == Style::Portable { Values::PortableInt(values) } else { Values::Int(values) }
+            }
+            Type::Float64 => {
+                let values = cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone();
+                if style == Style::Portable { Values::PortableFloat(values) } else { Values::Float(values) }
+            }
             Type::String => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Interval => Values::Text(interval_texts(array)?),
             Type::Json => Values::Json(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Bytes => Values::Bytes(cast(array, &DataType::Binary)?.as_binary().clone()),
-            Type::Timestamp if style == Style::Text => Values::Instant(micros()?),
+            Type::Timestamp if style != Style::Result => Values::Instant(micros()?),
             Type::Timestamp => Values::Timestamp(micros()?),
             Type::Datetime => Values::Datetime(micros()?),
             Type::Date => {

@@ -7,6 +7,10 @@ use base64::prelude::BASE64_STANDARD;
 use datafusion::arrow::array::Array;
 
 use super::{ColumnEncoder, Parts, Values};
+use crate::conversion::text_of_float;
+
+/// The INT64 that a FLOAT64 holds exactly, and so every reader of JSON.
+const EXACT: std::ops::RangeInclusive<i64> = -(1 << 53)..=1 << 53;
 
 impl ColumnEncoder {
     /// Appends the value of a row.
@@ -22,9 +26,18 @@ impl ColumnEncoder {
             Values::Null => out.extend_from_slice(b"null"),
             Values::Bool(array) => out.extend_from_slice(if array.value(row) { b"true" } else { b"false" }),
             Values::Int(array) | Values::Timestamp(array) => write_number(array.value(row), out),
-            Values::Float(array) => {
+            Values::PortableInt(array) => {
                 let value = array.value(row);
-                if value.is_finite() {
+                match EXACT.contains(&value) {
+                    true => write_number(value, out),
+                    false => write_text(&value.to_string(), out),
+                }
+            }
+            Values::Float(array) | Values::PortableFloat(array) => {
+                let value = array.value(row);
+                if value.is_finite() && matches!(self.values, Values::PortableFloat(_)) {
+                    out.extend_from_slice(text_of_float(value).as_bytes());
+                } else if value.is_finite() {
                     write_number(value, out);
                 } else {
                     // JSON has no such numbers; BigQuery writes them as text.

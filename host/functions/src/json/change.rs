@@ -24,12 +24,16 @@ pub(crate) const KERNELS: &[Kernel] = &[
         5..=usize::MAX,
         Body::Text(|row, out| changed(row, out, |at, new, row| insert(at, new, row.bool(1)))),
     ),
-    Kernel::rows(
+    Kernel::rows_with_nulls(
         "json_remove",
         2..=usize::MAX,
         Body::Text(|row, out| {
+            if !row.has(0) {
+                return Ok(None);
+            }
             let Some(mut value) = parsed(row)? else { return Ok(None) };
-            for i in 1..row.count() {
+            // A path of NULL removes nothing.
+            for i in (1..row.count()).filter(|i| row.has(*i)) {
                 let steps = read_path(row, i)?;
                 let Some((last, above)) = steps.split_last() else {
                     return Err("JSON_REMOVE cannot remove the whole JSON, '$'".into());
@@ -49,12 +53,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
     Kernel::rows(
         "json_strip",
-        2..=2,
+        4..=4,
         Body::Text(|row, out| {
             let Some(mut value) = parsed(row)? else { return Ok(None) };
             let steps = read_path(row, 1)?;
             if let Some(part) = at(&mut value, &steps) {
-                strip(part);
+                strip(part, row.bool(2), row.bool(3));
             }
             out.json(&value, false).map(Some)
         }),
@@ -203,17 +207,28 @@ fn insert(place: Place<'_, '_>, new: New, each: bool) -> std::result::Result<(),
     Ok(())
 }
 
-fn strip(value: &mut Value) {
+/// Removes nulls, from arrays only if `arrays`, and what is empty then if `empty`.
+fn strip(value: &mut Value, arrays: bool, empty: bool) {
+    let is_empty = |value: &Value| match value {
+        Value::Object(fields) => empty && fields.is_empty(),
+        Value::Array(items) => empty && arrays && items.is_empty(),
+        other => other.is_null(),
+    };
     match value {
         Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            fields.values_mut().for_each(strip);
+            fields.values_mut().for_each(|field| strip(field, arrays, empty));
+            fields.retain(|_, field| !is_empty(field));
         }
         Value::Array(items) => {
-            items.retain(|item| !item.is_null());
-            items.iter_mut().for_each(strip);
+            items.iter_mut().for_each(|item| strip(item, arrays, empty));
+            if arrays {
+                items.retain(|item| !is_empty(item));
+            }
         }
         _ => {}
+    }
+    if is_empty(value) {
+        *value = Value::Null;
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
     Kernel::rows(
         "json_keys",
-        2..=2,
+        3..=3,
         Body::Texts(|row, items| {
             let depth = usize::try_from(row.int(1))
                 .ok()
@@ -58,7 +58,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
                 .ok_or("the depth of JSON_KEYS counts from 1")?;
             let Some(value) = parsed(row)? else { return Ok(None) };
             let mut found = BTreeSet::new();
-            keys(row, &value, "", depth, &mut found)?;
+            keys(row, &value, "", depth, row.int(2), &mut found)?;
             found.iter().try_for_each(|key| items.text(key))?;
             Ok(Some(()))
         }),
@@ -73,7 +73,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
     Kernel::rows(
         "parse_json",
-        1..=1,
+        1..=2,
         Body::Text(|row, out| {
             counted(row, row.text(0))?;
             // Of equal keys the first counts here, as in BigQuery.
@@ -82,7 +82,9 @@ pub(crate) const KERNELS: &[Kernel] = &[
                 let JsonTreeError::NotJson(error) = error else { return format!("'{short}' has too many values") };
                 format!("'{short}' is no JSON: {}; SAFE.PARSE_JSON gives NULL instead", json_fault(&error))
             })?;
-            if let Some(number) = exact::inexact(row.text(0)) {
+            if !row.bool(1)
+                && let Some(number) = exact::inexact(row.text(0))
+            {
                 let short: String = number.chars().take(60).collect();
                 return Err(format!("the number {short} is not exact as INT64 or FLOAT64; write it as text").into());
             }
@@ -106,7 +108,16 @@ pub(crate) const KERNELS: &[Kernel] = &[
         1..=1,
         Body::Int(|row| strict(row, "an INT64", |value| if value.is_number() { whole(value) } else { None })),
     ),
-    Kernel::rows("json_float", 1..=1, Body::Float(|row| strict(row, "a FLOAT64", Value::as_f64))),
+    Kernel::rows("json_float", 1..=2, Body::Float(float)),
+    Kernel::rows(
+        "json_flattened",
+        1..=1,
+        Body::Texts(|row, items| {
+            let Some(value) = parsed(row)? else { return Ok(None) };
+            flatten(&value, items)?;
+            Ok(Some(()))
+        }),
+    ),
     Kernel::rows(
         "json_text",
         1..=1,
@@ -227,7 +238,24 @@ fn values(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
     Ok(Some(()))
 }
 
-fn keys(row: &Row, value: &Value, above: &str, depth: usize, found: &mut BTreeSet<String>) -> Result<(), RowError> {
+/// The paths of the keys down to a depth; objects in arrays have theirs if so many arrays lie around them at most.
+fn keys(
+    row: &Row,
+    value: &Value,
+    above: &str,
+    depth: usize,
+    arrays: i64,
+    found: &mut BTreeSet<String>,
+) -> Result<(), RowError> {
+    if let Value::Array(items) = value {
+        return match arrays {
+            0 => Ok(()),
+            left => items.iter().try_for_each(|item| match item {
+                Value::Array(_) if left == 1 => Ok(()),
+                item => keys(row, item, above, depth, left, found),
+            }),
+        };
+    }
     let Value::Object(fields) = value else { return Ok(()) };
     for (key, value) in fields {
         let plain = key.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -236,11 +264,31 @@ fn keys(row: &Row, value: &Value, above: &str, depth: usize, found: &mut BTreeSe
         // Each key contains those above it.
         row.hold(2 * size_of::<String>() + path.len())?;
         if depth > 1 {
-            keys(row, value, &path, depth - 1, found)?;
+            keys(row, value, &path, depth - 1, arrays, found)?;
         }
         found.insert(path);
     }
     Ok(())
+}
+
+/// The elements of arrays in arrays; a value that is none is the only element.
+fn flatten(value: &Value, items: &mut Items<'_>) -> Result<(), RowError> {
+    match value {
+        Value::Array(values) => values.iter().try_for_each(|value| flatten(value, items)),
+        value => items.text(&value.to_string()),
+    }
+}
+
+/// A number as FLOAT64; where the second argument asks for it, exactly.
+fn float(row: &Row) -> RowResult<f64> {
+    let exact = row.bool(1);
+    strict(row, "a FLOAT64", |value| {
+        let float = value.as_f64()?;
+        let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+        #[expect(clippy::cast_possible_truncation, reason = "what is cut off makes it another number")]
+        let is_exact = whole.is_none_or(|whole| float as i128 == whole);
+        (is_exact || !exact).then_some(float)
+    })
 }
 
 fn kind(value: &Value) -> &'static str {

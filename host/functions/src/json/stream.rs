@@ -4,6 +4,7 @@
 //! hundred. Most functions need one scalar, or the kind of a value: they read the text with the same parser and keep
 //! nothing else. Where a tree is needed, its memory is counted by reading the text once before.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use serde::Deserialize;
@@ -71,11 +72,22 @@ impl End for Written {
     }
 }
 
-/// The value at a path of a text. The outer `None` is a text that is not JSON, the inner one a path without a value.
+/// The value at a path of a text: the first that is there in the order of the text, of which the rest is not read. So a
+/// text that was cut off still has the values before its end. The outer `None` is a text that is not JSON as far as it was
+/// read, the inner one a path without a value.
 pub(super) fn at<E: End>(text: &str, steps: &[Step], end: E) -> Option<Option<E::Output>> {
     let mut parser = serde_json::Deserializer::from_str(text);
-    let found = At { steps, end }.deserialize(&mut parser).ok()?;
-    parser.end().ok()?;
+    if steps.is_empty() {
+        let whole = end.end(&mut parser).ok()?;
+        parser.end().ok()?;
+        return Some(Some(whole));
+    }
+    let found = RefCell::new(None);
+    let read = At { steps, end, found: &found }.deserialize(&mut parser).and_then(|()| parser.end());
+    let found = found.into_inner();
+    if found.is_none() {
+        read.ok()?;
+    }
     Some(found)
 }
 
@@ -84,26 +96,32 @@ pub(super) fn whole<E: End>(text: &str, end: E) -> Option<E::Output> {
     at(text, &[], end).flatten()
 }
 
-struct At<'s, E> {
+/// Reads up to the value at a path. What is found goes to a place of its own, because reading then ends with an error.
+struct At<'s, E: End> {
     steps: &'s [Step],
     end: E,
+    found: &'s RefCell<Option<E::Output>>,
 }
 
 impl<'de, E: End> DeserializeSeed<'de> for At<'_, E> {
-    type Value = Option<E::Output>;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
         match self.steps.split_first() {
-            None => self.end.end(value).map(Some),
-            Some((step, steps)) => value.deserialize_any(AtVisitor { step, steps, end: self.end }),
+            None => {
+                *self.found.borrow_mut() = Some(self.end.end(value)?);
+                Err(D::Error::custom("found"))
+            }
+            Some((step, steps)) => value.deserialize_any(AtVisitor { step, steps, end: self.end, found: self.found }),
         }
     }
 }
 
-struct AtVisitor<'s, E> {
+struct AtVisitor<'s, E: End> {
     step: &'s Step,
     steps: &'s [Step],
     end: E,
+    found: &'s RefCell<Option<E::Output>>,
 }
 
 /// A visitor of scalars: each is handed to `made`.
@@ -131,40 +149,38 @@ macro_rules! scalars {
 }
 
 impl<'de, E: End> Visitor<'de> for AtVisitor<'_, E> {
-    type Value = Option<E::Output>;
+    type Value = ();
 
-    scalars!(|_| None);
+    scalars!(|_| ());
 
-    fn visit_str<X: Error>(self, _: &str) -> Result<Self::Value, X> {
-        Ok(None)
+    fn visit_str<X: Error>(self, _: &str) -> Result<(), X> {
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let (mut found, mut index) = (None, 0);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let mut index = 0;
         loop {
-            if matches!(self.step, Step::Index(wanted) if *wanted == index) {
-                match items.next_element_seed(At { steps: self.steps, end: self.end })? {
-                    Some(made) => found = made,
-                    None => return Ok(found),
-                }
-            } else if items.next_element::<Skipped>()?.is_none() {
-                return Ok(found);
+            let next = if matches!(self.step, Step::Index(wanted) if *wanted == index) {
+                items.next_element_seed(At { steps: self.steps, end: self.end, found: self.found })?
+            } else {
+                items.next_element::<Skipped>()?.map(|_| ())
+            };
+            if next.is_none() {
+                return Ok(());
             }
             index += 1;
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(here) = fields.next_key_seed(Is(self.step))? {
-            // Of equal keys the last one is used.
             if here {
-                found = fields.next_value_seed(At { steps: self.steps, end: self.end })?;
+                fields.next_value_seed(At { steps: self.steps, end: self.end, found: self.found })?;
             } else {
                 fields.next_value::<Skipped>()?;
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 
@@ -302,14 +318,11 @@ mod tests {
         let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
         let texts = [
             r#"{"a": {"b": [1, {"c": "x\u00e9\n"}, null]}, "d": 1.50}"#.to_owned(),
-            r#"{"a": 1, "a": {"b": 2}}"#.to_owned(),
-            r#"{"a": {"b": 2}, "a": 1}"#.to_owned(),
             r#"{"a\u0062": [[], {}, -1, 18446744073709551615, 1e300]}"#.to_owned(),
             r#" [true, false, "a", {"b": 3}] "#.to_owned(),
             r#"{"a": 1e999}"#.to_owned(),
             r#"{"b": "\ud800", "a": 1}"#.to_owned(),
-            r#"{"a": 1} x"#.to_owned(),
-            r#"{"a": [1, 2"#.to_owned(),
+            r#"[1, 2"#.to_owned(),
             r#"{"\ud800": 1, "a": 2}"#.to_owned(),
             "1.10".to_owned(),
             "nothing".to_owned(),
@@ -343,6 +356,25 @@ mod tests {
             }
         }
         assert_eq!(at(&texts[0], &[key("d")], Written), Some(Some("1.50".to_owned())));
+    }
+
+    #[test]
+    fn the_first_value_at_a_path_is_found_and_nothing_behind_it_matters() {
+        let found = |text: &str, keys: &[&str]| {
+            let steps: Vec<Step> = keys.iter().map(|key| Step::Key((*key).to_owned())).collect();
+            at(text, &steps, Tree).map(|found| found.map(|value| value.to_string()))
+        };
+        let value = |text: &str| Some(Some(text.to_owned()));
+        assert_eq!(found(r#"{"a": 1, "a": 2}"#, &["a"]), value("1"));
+        assert_eq!(found(r#"{"a": null, "a": 2}"#, &["a"]), value("null"));
+        assert_eq!(found(r#"{"a": 1, "a": {"b": 2}}"#, &["a", "b"]), value("2"));
+        assert_eq!(found(r#"{"a": {"b": 2}, "a": {"b": 3}}"#, &["a", "b"]), value("2"));
+        assert_eq!(found(r#"{"a": "x", "b"#, &["a"]), value("\"x\""));
+        assert_eq!(found(r#"{"a": 1} x"#, &["a"]), value("1"));
+        assert_eq!(found(r#"{"a": [1, 2"#, &["a"]), None);
+        assert_eq!(found(r#"{"a": "x"#, &["a"]), None);
+        assert_eq!(found(r#"{"a": 1} x"#, &["b"]), None);
+        assert_eq!(found(r#"{"a": 1}"#, &["b"]), Some(None));
     }
 
     #[test]

@@ -19,29 +19,40 @@ use crate::types::Type;
 /// The JSON text of a value of type `ty`: a function of its own for each type of the dialect, because the text depends
 /// on it and Arrow's types do not tell all of it.
 pub fn json_text(value: Expr, ty: &Type) -> Expr {
-    ScalarUDF::from(JsonText::new(ty.clone())).call(vec![value])
+    ScalarUDF::from(JsonText::new(ty.clone(), false)).call(vec![value])
+}
+
+/// The same with numbers that every reader of JSON reads as they are.
+pub fn portable_json_text(value: Expr, ty: &Type) -> Expr {
+    ScalarUDF::from(JsonText::new(ty.clone(), true)).call(vec![value])
 }
 
 #[derive(Debug)]
 pub(crate) struct JsonText {
     ty: Type,
+    portable: bool,
     signature: Signature,
 }
 
 impl JsonText {
-    pub(crate) fn new(ty: Type) -> Self {
-        Self { ty, signature: Signature::any(1, Volatility::Immutable) }
+    pub(crate) fn new(ty: Type, portable: bool) -> Self {
+        Self { ty, portable, signature: Signature::any(1, Volatility::Immutable) }
     }
 
     /// The type of the value.
     pub(crate) fn ty(&self) -> &Type {
         &self.ty
     }
+
+    /// Whether its numbers are those that every reader of JSON reads as they are.
+    pub(crate) fn is_portable(&self) -> bool {
+        self.portable
+    }
 }
 
 impl PartialEq for JsonText {
     fn eq(&self, other: &Self) -> bool {
-        self.ty == other.ty
+        self.ty == other.ty && self.portable == other.portable
     }
 }
 
@@ -49,13 +60,13 @@ impl Eq for JsonText {}
 
 impl std::hash::Hash for JsonText {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.ty.to_string().hash(state);
+        (self.ty.to_string(), self.portable).hash(state);
     }
 }
 
 impl ScalarUDFImpl for JsonText {
     fn name(&self) -> &'static str {
-        "to_json_string"
+        if self.portable { "to_json_string" } else { "to_json" }
     }
 
     fn signature(&self) -> &Signature {
@@ -70,7 +81,8 @@ impl ScalarUDFImpl for JsonText {
         let Some(argument) = call.args.first() else { return Err(arity()) };
         let constant = matches!(argument, ColumnarValue::Scalar(_));
         let array = argument.to_array(if constant { 1 } else { call.number_rows })?;
-        let encoder = ColumnEncoder::new(&array, &self.ty, Style::Text)?;
+        let style = if self.portable { Style::Portable } else { Style::Text };
+        let encoder = ColumnEncoder::new(&array, &self.ty, style)?;
         let mut builder = StringViewBuilder::new();
         let mut text = Vec::new();
         let mut made = 0_usize;

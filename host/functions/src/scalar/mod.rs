@@ -12,7 +12,7 @@ pub(crate) mod unnamed_field;
 
 pub use bounded::{all_or_null, bounded};
 pub use counted::counted;
-pub use json_text::json_text;
+pub use json_text::{json_text, portable_json_text};
 pub use nullable::{nullable, only};
 pub use raised::{raised, raised_as};
 pub use united::{UNITED, united};

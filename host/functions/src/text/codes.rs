@@ -67,9 +67,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
 ];
 
 fn code(point: i64, out: &mut Out) -> Result<(), RowError> {
-    if point == 0 {
-        return Ok(());
-    }
     let c = u32::try_from(point).ok().and_then(char::from_u32);
     out.char(c.ok_or_else(|| RowError::from(format!("{point} is no Unicode code point")))?)
 }

@@ -117,11 +117,16 @@ fn format(row: &Row, out: &mut Out) -> RowResult<()> {
             Piece::Element(element) => element,
         };
         let mut element = element.clone();
+        let mut is_null = false;
         let mut starred = |given: Option<Option<usize>>| -> std::result::Result<Option<i64>, RowError> {
             Ok(match given {
                 None => None,
                 Some(Some(n)) => Some(i64::try_from(n).unwrap_or(i64::MAX)),
-                Some(None) => Some(row.int(take()?)),
+                Some(None) => {
+                    let at = take()?;
+                    is_null |= !row.has(at);
+                    Some(row.int(at))
+                }
             })
         };
         let width = starred(element.width)?;
@@ -129,7 +134,7 @@ fn format(row: &Row, out: &mut Out) -> RowResult<()> {
         element.left |= width.is_some_and(|width| width < 0);
         let width = width.map_or(0, |width| usize::try_from(width.unsigned_abs()).unwrap_or(usize::MAX));
         let at = take()?;
-        if !row.has(at) && !matches!(element.conversion, 't' | 'T') {
+        if is_null || !row.has(at) && !matches!(element.conversion, 't' | 'T') {
             return Ok(None);
         }
         write(row, at, &element, width, precision, out)?;
@@ -174,6 +179,9 @@ fn write(
                     "plain" if row.is_float(at) && text.bytes().all(|b| b.is_ascii_digit() || b == b'-') => {
                         write!(out, "{text}.0")?
                     }
+                    "plain" if row.is_float(at) && !row.float(at).is_finite() => {
+                        write!(out, "CAST(\"{}\" AS FLOAT64)", text.to_ascii_lowercase())?
+                    }
                     "plain" => out.text(text)?,
                     "BYTES" => write!(out, "b\"{}\"", text.replace('"', "\\\""))?,
                     kind => write!(out, "{kind} \"{}\"", text.replace('"', "\\\""))?,
@@ -212,7 +220,12 @@ fn write(
                 _ => ("", size.to_string()),
             };
             let digits = format!("{digits:0>width$}", width = precision.unwrap_or(0));
-            let digits = if element.grouped { grouped(&digits) } else { digits };
+            let (size, mark) = match element.conversion {
+                'x' | 'X' => (4, ':'),
+                'o' => (4, ','),
+                _ => (3, ','),
+            };
+            let digits = if element.grouped { grouped(&digits, size, mark) } else { digits };
             let prefix = format!("{}{prefix}", sign(element, value < 0));
             padded(&prefix, &digits, element.left, element.zero && precision.is_none(), width, out)
         }
@@ -229,7 +242,7 @@ fn write(
                 }
             };
             let upper = element.conversion.is_ascii_uppercase();
-            let sign = sign(element, value.is_sign_negative() && !value.is_nan());
+            let sign = sign(element, value < 0.0);
             if !value.is_finite() {
                 let word = if value.is_nan() { "nan" } else { "inf" };
                 let word = if upper { word.to_uppercase() } else { word.to_owned() };
@@ -240,7 +253,7 @@ fn write(
                 'e' => exponent(value.abs(), precision.unwrap_or(6)),
                 _ => shortest(value.abs(), precision.unwrap_or(6).max(1), element.alternate),
             };
-            let digits = if element.grouped { grouped(&digits) } else { digits };
+            let digits = if element.grouped { grouped(&digits, 3, ',') } else { digits };
             let digits = if upper { digits.to_uppercase() } else { digits };
             padded(sign, &digits, element.left, element.zero, width, out)
         }
@@ -308,14 +321,14 @@ fn shortest(value: f64, precision: usize, zeros: bool) -> String {
     cut(&format!("{value:.places$}"))
 }
 
-/// Thousands separated by commas.
-fn grouped(digits: &str) -> String {
+/// The digits of a whole number in groups, with a mark between them.
+fn grouped(digits: &str, size: usize, mark: char) -> String {
     let end = digits.find(['.', 'e']).unwrap_or(digits.len());
     let (whole, rest) = digits.split_at(end);
     let mut out = String::with_capacity(digits.len() * 2);
     for (i, c) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i) % 3 == 0 {
-            out.push(',');
+        if i > 0 && (whole.len() - i) % size == 0 {
+            out.push(mark);
         }
         out.push(c);
     }

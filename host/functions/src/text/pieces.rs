@@ -16,6 +16,18 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
     Kernel::rows("reverse_text", 1..=1, Body::Text(reverse)),
     Kernel::rows("title_text", 1..=2, Body::Text(title)),
+    // A text of no more characters than the second argument says.
+    Kernel::rows(
+        "bounded_text",
+        2..=2,
+        Body::Text(|row, out| {
+            let (text, most) = (row.text(0), length(row, 1)?);
+            if text.len() > most && text.chars().count() > most {
+                return Err(format!("a STRING({most}) has no more characters; SAFE_CAST gives NULL instead").into());
+            }
+            out.text(text).map(Some)
+        }),
+    ),
     Kernel::rows(
         "joined_text",
         1..=usize::MAX,
@@ -103,15 +115,18 @@ fn title(row: &Row, out: &mut Out) -> RowResult<()> {
     let own = (row.count() > 1).then(|| row.text(1));
     let mut begins = true;
     for c in row.text(0).chars() {
-        if begins {
+        let delimits = match own {
+            Some(own) => own.contains(c),
+            None => c.is_whitespace() || DELIMITERS.contains(c),
+        };
+        if delimits {
+            out.char(c)?;
+        } else if begins {
             c.to_uppercase().try_for_each(|c| out.char(c))?;
         } else {
             c.to_lowercase().try_for_each(|c| out.char(c))?;
         }
-        begins = match own {
-            Some(own) => own.contains(c),
-            None => c.is_whitespace() || DELIMITERS.contains(c),
-        };
+        begins = delimits;
     }
     Ok(Some(()))
 }

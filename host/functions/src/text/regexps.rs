@@ -63,7 +63,9 @@ fn next<'t>(regex: &Regex, text: &'t str, at: usize) -> Option<(Option<Match<'t>
     } else {
         0
     };
-    Some((wanted, whole.end() + step))
+    // Where all of the text is looked at there is no further match, not even an empty one.
+    let next = whole.end() + step;
+    Some((wanted, if next >= text.len() { usize::MAX } else { next }))
 }
 
 /// Match number `occurrence` at or after character `position`, both counted from 1.
@@ -135,10 +137,19 @@ fn find(row: &Row) -> RowResult<i64> {
         1 => true,
         other => return Err(format!("the last argument of REGEXP_INSTR is 0 or 1, not {other}").into()),
     };
-    let found = occurrence(row, row.regex(1)?.as_ref(), 2)?;
+    let found =
+        occurrence(row, row.regex(1)?.as_ref(), 2)?.filter(|_| !row.text(0).is_empty() && !row.text(1).is_empty());
+    if row.regex(1)?.regex.captures_len() > 2 {
+        return Err("REGEXP_INSTR takes a pattern of no more than one group".into());
+    }
+    let text = row.text(0);
     let position = found.map_or(0, |found| {
-        let at = if end { found.end() } else { found.start() };
-        row.text(0).get(..at).unwrap_or_default().chars().count() + 1
+        let mut at = if end { found.end() } else { found.start() };
+        // As in BigQuery, an empty match is where the search goes on.
+        if found.is_empty() && row.regex(1).is_ok_and(|pattern| pattern.regex.captures_len() == 1) {
+            at += text.get(at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+        }
+        text.get(..at).unwrap_or_default().chars().count() + 1
     });
     Ok(Some(i64::try_from(position).unwrap_or(i64::MAX)))
 }

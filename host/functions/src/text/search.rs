@@ -21,16 +21,12 @@ fn find(row: &Row) -> RowResult<i64> {
     if occurrence < 1 {
         return Err("an occurrence of INSTR counts from 1".into());
     }
-    if part.is_empty() {
-        return Ok(Some(0));
-    }
     let skip = usize::try_from(occurrence - 1).unwrap_or(usize::MAX);
-    let first = part.chars().next().map_or(1, char::len_utf8);
     let found = if position > 0 {
         let mut from = boundary(text, usize::try_from(position - 1).unwrap_or(usize::MAX));
         std::iter::from_fn(|| {
             let at = from + text.get(from..)?.find(part)?;
-            from = at + first;
+            from = at + text.get(at..)?.chars().next().map_or(1, char::len_utf8);
             Some(at)
         })
         .nth(skip)
@@ -38,13 +34,18 @@ fn find(row: &Row) -> RowResult<i64> {
         let size = text.chars().count();
         let back = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
         let Some(last) = size.checked_sub(back) else { return Ok(Some(0)) };
-        let mut until = (boundary(text, last) + part.len()).min(text.len());
-        while !text.is_char_boundary(until) {
-            until -= 1;
+        let mut end = (boundary(text, last) + part.len()).min(text.len());
+        if part.is_empty() {
+            end = boundary(text, last + 1);
         }
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut until = Some(end);
         std::iter::from_fn(|| {
-            let at = text.get(..until)?.rfind(part)?;
-            until = at + part.len() - part.chars().next_back().map_or(1, char::len_utf8);
+            let at = text.get(..until?)?.rfind(part)?;
+            // The next one ends a character earlier.
+            until = text.get(..at + part.len())?.char_indices().next_back().map(|(before, _)| before);
             Some(at)
         })
         .nth(skip)

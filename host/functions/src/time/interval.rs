@@ -22,7 +22,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows(
         "parse_interval",
         1..=1,
-        Body::Interval(|row| match interval_range(row.text(0), "YEAR", "SECOND") {
+        Body::Interval(|row| match read_interval(row.text(0)) {
             Some(parts) => Ok(Some(parts)),
             None => {
                 let short = shortened(row.text(0));
@@ -50,7 +50,11 @@ pub(crate) const KERNELS: &[Kernel] = &[
             let of = |i: usize, unit: i64| row.int(i).checked_mul(unit).ok_or(TOO_LARGE);
             let months = of(0, 12)?.checked_add(row.int(1)).ok_or(TOO_LARGE)?;
             let nanos = [of(3, 3_600)?, of(4, 60)?, row.int(5)].into_iter().try_fold(0_i64, i64::checked_add);
-            Ok(Some((months, row.int(2), nanos.and_then(|seconds| seconds.checked_mul(NANO)).ok_or(TOO_LARGE)?)))
+            let nanos = nanos.and_then(|seconds| seconds.checked_mul(NANO)).ok_or(TOO_LARGE)?;
+            if months.saturating_abs() > 120_000 || row.int(2).saturating_abs() > 3_660_000 {
+                return Err(TOO_LARGE.into());
+            }
+            Ok(Some((months, row.int(2), nanos)))
         }),
     ),
     Kernel::rows(
@@ -74,8 +78,19 @@ pub(crate) const KERNELS: &[Kernel] = &[
         1..=1,
         Body::Interval(|row| {
             let (months, days, nanos) = row.interval(0);
-            let (months, days, nanos) = justified_hours(months, days, nanos);
-            Ok(Some(justified_days(months, days, nanos)))
+            Ok(Some(justified(months, days, nanos)))
+        }),
+    ),
+    // The form of all INTERVALs of one length.
+    Kernel::rows(
+        "interval_key",
+        1..=1,
+        Body::Interval(|row| {
+            let (months, days, nanos) = row.interval(0);
+            let day = 86_400 * i128::from(NANO);
+            let length = (i128::from(months) * 30 + i128::from(days)) * day + i128::from(nanos);
+            let part = |part: i128| i64::try_from(part).map_err(|_| TOO_LARGE);
+            Ok(Some((part(length / (30 * day))?, part(length / day % 30)?, part(length % day)?)))
         }),
     ),
     Kernel::rows(
@@ -143,6 +158,21 @@ fn justified_days(months: i64, days: i64, nanos: i64) -> (i64, i64, i64) {
     (months, days, nanos)
 }
 
+/// All parts with one sign.
+fn justified(months: i64, days: i64, nanos: i64) -> (i64, i64, i64) {
+    let day = 86_400 * NANO;
+    let (days, nanos) = (days + nanos / day, nanos % day);
+    let (mut months, mut days) = (months + days / 30, days % 30);
+    // Days of no number have the sign of what is left.
+    let rest = if days == 0 { nanos } else { days };
+    if months > 0 && rest < 0 {
+        (months, days) = (months - 1, days + 30);
+    } else if months < 0 && rest > 0 {
+        (months, days) = (months + 1, days - 30);
+    }
+    justified_hours(months, days, nanos)
+}
+
 /// `[-]years-months [-]days [-]hours:minutes:seconds[.fraction]`.
 fn interval_text(row: &Row, out: &mut Out) -> RowResult<()> {
     let (months, days, nanos) = row.interval(0);
@@ -165,6 +195,70 @@ pub fn interval_texts(array: &ArrayRef) -> EngineResult<StringViewArray> {
     let arguments = [ColumnarValue::Array(Arc::clone(array))];
     let (texts, _) = compute(Body::Text(interval_text), false, true, &arguments, array.len())?;
     Ok(texts.as_string_view().clone())
+}
+
+/// An INTERVAL as CAST reads it: `'1-2 3 4:5:6.5'` or groups of it that lie beside each other and cannot be mistaken, and
+/// the durations of ISO 8601.
+fn read_interval(text: &str) -> Option<(i64, i64, i64)> {
+    if let Some(duration) = text.strip_prefix('P') {
+        return duration_of(duration);
+    }
+    let colons = text.matches(':').count();
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_months = words.first()?.trim_start_matches(['-', '+']).contains('-');
+    let (from, to) = match (is_months, words.len(), colons) {
+        (true, 1, 0) => ("YEAR", "MONTH"),
+        (true, 2, 0) => ("YEAR", "DAY"),
+        (true, 3, 1) => ("YEAR", "MINUTE"),
+        (true, 3, 2) => ("YEAR", "SECOND"),
+        (false, 2, 1) => ("DAY", "MINUTE"),
+        (false, 2, 2) => ("DAY", "SECOND"),
+        (false, 1, 2) => ("HOUR", "SECOND"),
+        _ => return None,
+    };
+    interval_range(text, from, to)
+}
+
+/// A duration of ISO 8601 without its `P`: `1Y2M3DT4H5M6.5S`. Each number has a sign of its own.
+fn duration_of(text: &str) -> Option<(i64, i64, i64)> {
+    let (mut parts, mut rest, mut of_day) = ((0_i64, 0_i64, 0_i64), text, false);
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        if let Some(time) = rest.strip_prefix('T').filter(|_| !of_day) {
+            (rest, of_day) = (time, true);
+            continue;
+        }
+        let end = rest.find(|c: char| c.is_ascii_alphabetic())?;
+        let (number, unit) = (rest.get(..end)?, rest.get(end..end + 1)?);
+        rest = rest.get(end + 1..)?;
+        let (sign, size) = match number.strip_prefix('-') {
+            Some(size) => (-1, size),
+            None => (1, number.strip_prefix('+').unwrap_or(number)),
+        };
+        let (whole, fraction) = size.split_once('.').unwrap_or((size, ""));
+        let is_second = unit == "S" && of_day;
+        if !digits(whole) || size.contains('.') && !(is_second && digits(fraction) && fraction.len() <= 9) {
+            return None;
+        }
+        let whole = sign * whole.parse::<i64>().ok()?;
+        let (part, unit) = match (unit, of_day) {
+            ("Y", false) => (&mut parts.0, 12),
+            ("M", false) => (&mut parts.0, 1),
+            ("W", false) => (&mut parts.1, 7),
+            ("D", false) => (&mut parts.1, 1),
+            ("H", true) => (&mut parts.2, 3_600 * NANO),
+            ("M", true) => (&mut parts.2, 60 * NANO),
+            ("S", true) => (&mut parts.2, NANO),
+            _ => return None,
+        };
+        *part = part.checked_add(whole.checked_mul(unit)?)?;
+        if is_second {
+            parts.2 = parts.2.checked_add(sign * format!("{fraction:0<9}").parse::<i64>().ok()?)?;
+        }
+    }
+    Some(parts)
 }
 
 /// The text of an INTERVAL from one part to another: `'1-2' YEAR TO MONTH`, `'1 2:3:4.5' DAY TO

@@ -106,7 +106,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
         Body::Timestamp(|row| Ok(Some(row.int(0).checked_mul(row.int(1)).ok_or(TOO_FAR)?))),
     ),
     Kernel::rows("time_of_micros", 1..=1, Body::Time(|row| Ok(Some(row.int(0).rem_euclid(DAY))))),
-    Kernel::rows("bucket_time", 3..=3, Body::Timestamp(bucket)),
+    Kernel::rows("bucket_time", 3..=4, Body::Timestamp(bucket)),
     Kernel::rows("time_series", 3..=3, Body::Timestamps(series)),
 ];
 
@@ -168,6 +168,9 @@ fn length(row: &Row, i: usize) -> Result<Result<i64, i64>, RowError> {
 }
 
 fn bucket(row: &Row) -> RowResult<i64> {
+    if row.count() > 3 && row.interval(1).2 != 0 {
+        return Err("a DATE has buckets of DAY, MONTH and YEAR only".into());
+    }
     let (micros, origin) = (row.int(0), row.int(2));
     let too_far = "the time is too far from the origin of its buckets";
     match length(row, 1)? {

@@ -203,6 +203,9 @@ fn translated(format: &str) -> Option<Vec<String>> {
                 _ => return None,
             },
             'z' => out.push_str("%#z"),
+            // Names are read in full and cut off.
+            'b' | 'h' => out.push_str("%B"),
+            'a' => out.push_str("%A"),
             's' => parts.push(std::mem::take(&mut out)),
             known if PLAIN.contains(known) => out.extend(['%', known]),
             _ => return None,
@@ -264,6 +267,7 @@ fn read(reading: &Reading, text: &str, zone: Zone) -> Option<i64> {
     })?;
     let local = date.and_time(time).and_utc().timestamp_micros();
     match parsed.offset() {
+        Some(offset) if offset.abs() > 14 * 3_600 => None,
         Some(offset) => local.checked_sub(i64::from(offset) * 1_000_000),
         None => zone.instant(local),
     }
@@ -293,6 +297,9 @@ mod tests {
             ("%s", "12", Some(12_000_000)),
             ("at %s.", "at -86400.", Some(-86_400_000_000)),
             ("%s %Y", "+5 2025", Some(5_000_000)),
+            ("%b %d %Y", "September 02 1970", Some(21_081_600_000_000)),
+            ("%F %z", "1970-01-01 +1400", Some(-50_400_000_000)),
+            ("%F %z", "1970-01-01 +1401", None),
             ("%s", "-", None),
             ("%s", "1x", None),
             ("%s", "99999999999999999999", None),

@@ -10,6 +10,7 @@ use tidegate_functions::scalar::{all_or_null, bounded};
 use tidegate_model::Code;
 
 use super::call::{Builder, Call};
+use super::over_bytes::over_bytes;
 use crate::fail::{Planning, Result, fail};
 use crate::typed::Typed;
 use crate::types::{Type, is_there};
@@ -75,14 +76,16 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         Ok(Typed::new(all.eq(nested::array_length(nested::array_distinct(value.expr))), Type::Bool))
     }),
     ("ARRAY_TO_STRING", |call| {
-        let text = Type::Array(Box::new(Type::String));
-        call.count(2, 3)?;
-        let value = array(call, 0)?.convert(&text, Conversion::implicit(call.at))?;
-        let mut arguments = vec![value.expr, call.text(1)?];
-        if call.arguments.len() == 3 {
-            arguments.push(call.text(2)?);
-        }
-        Ok(Typed::new(kernel("join_array", call.safe, arguments), Type::String))
+        over_bytes(call, |call| {
+            let text = Type::Array(Box::new(Type::String));
+            call.count(2, 3)?;
+            let value = array(call, 0)?.convert(&text, Conversion::implicit(call.at))?;
+            let mut arguments = vec![value.expr, call.text(1)?];
+            if call.arguments.len() == 3 {
+                arguments.push(call.text(2)?);
+            }
+            Ok(Typed::new(kernel("join_array", call.safe, arguments), Type::String))
+        })
     }),
     ("ARRAY_MIN", |call| by_subquery(call, "MIN")),
     ("ARRAY_MAX", |call| by_subquery(call, "MAX")),

@@ -17,6 +17,8 @@ pub(super) type Builder = fn(&Call<'_>) -> Result<Typed>;
 pub(crate) enum Argument {
     Value(Typed),
     Part(String),
+    /// One that is left out before another one with a name.
+    Absent,
 }
 
 /// A call to build.
@@ -26,6 +28,8 @@ pub(crate) struct Call<'a> {
     pub(crate) name: &'a str,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) at: Option<Position>,
+    /// Whether the last argument is written with its name.
+    pub(crate) named_last: bool,
     /// A value that cannot be computed is NULL instead of an error.
     pub(crate) safe: bool,
     /// The time of the request in microseconds.
@@ -50,6 +54,32 @@ impl Call<'_> {
         Err(invalid(format!("{} takes {wanted}, not {count}", self.name), self.at))
     }
 
+    /// Whether argument `i` is there.
+    pub(crate) fn has(&self, i: usize) -> bool {
+        !matches!(self.arguments.get(i), None | Some(Argument::Absent))
+    }
+
+    /// Argument `i`, a literal that is one of `words`: which; `None` without it.
+    ///
+    /// # Errors
+    /// If it is another value.
+    pub(crate) fn word(&self, i: usize, words: &[&str]) -> Result<Option<usize>> {
+        if !self.has(i) {
+            return Ok(None);
+        }
+        let value = self.value(i)?;
+        let found = value.literal_text().and_then(|text| words.iter().position(|word| word.eq_ignore_ascii_case(text)));
+        match found {
+            Some(found) => Ok(Some(found)),
+            None => Err(self.fails(format!("{} takes one of '{}' there", self.name, words.join("', '")))),
+        }
+    }
+
+    /// Argument `i`, a BOOL; `other` without it.
+    pub(crate) fn flag(&self, i: usize, other: bool) -> Result<Expr> {
+        if self.has(i) { self.typed(i, &Type::Bool) } else { Ok(datafusion::logical_expr::lit(other)) }
+    }
+
     /// Argument `i`, which must be a value.
     pub(crate) fn value(&self, i: usize) -> Result<Typed> {
         match self.arguments.get(i) {
@@ -57,7 +87,7 @@ impl Call<'_> {
             Some(Argument::Part(part)) => {
                 Err(invalid(format!("{} does not take the date part {part} there", self.name), self.at))
             }
-            None => Err(invalid(format!("{} lacks argument {}", self.name, i + 1), self.at)),
+            Some(Argument::Absent) | None => Err(invalid(format!("{} lacks argument {}", self.name, i + 1), self.at)),
         }
     }
 

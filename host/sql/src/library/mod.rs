@@ -13,6 +13,7 @@ mod format;
 mod json;
 mod net;
 mod number;
+mod over_bytes;
 mod text;
 mod time;
 
@@ -40,15 +41,30 @@ pub(crate) fn part_argument(name: &str, quoted_first: bool) -> Option<usize> {
     }
 }
 
-/// The argument of a function that is written with its name, and comes last.
-pub(crate) fn named_argument(function: &str) -> Option<&'static str> {
-    Some(match function {
-        "EDIT_DISTANCE" => "max_distance",
-        "JSON_SET" => "create_if_missing",
-        "JSON_ARRAY_APPEND" => "append_each_element",
-        "JSON_ARRAY_INSERT" => "insert_each_element",
-        _ => return None,
-    })
+/// The arguments of a function that may be written with their names, and their places; one without a place comes last.
+pub(crate) fn named_arguments(function: &str) -> &'static [(&'static str, Option<usize>)] {
+    match function {
+        "CONTAINS_SUBSTR" => &[("json_scope", Some(2))],
+        "EDIT_DISTANCE" => &[("max_distance", Some(2))],
+        "FLOAT64" => &[("wide_number_mode", Some(1))],
+        "JSON_SET" => &[("create_if_missing", None)],
+        "JSON_ARRAY_APPEND" => &[("append_each_element", None)],
+        "JSON_ARRAY_INSERT" => &[("insert_each_element", None)],
+        "JSON_KEYS" => &[("max_depth", Some(1)), ("mode", Some(2))],
+        "JSON_STRIP_NULLS" => &[("include_arrays", Some(2)), ("remove_empty", Some(3))],
+        "MAKE_INTERVAL" => &[
+            ("year", Some(0)),
+            ("month", Some(1)),
+            ("day", Some(2)),
+            ("hour", Some(3)),
+            ("minute", Some(4)),
+            ("second", Some(5)),
+        ],
+        "PARSE_JSON" => &[("wide_number_mode", Some(1))],
+        "TO_JSON" => &[("stringify_wide_numbers", Some(1))],
+        "TO_JSON_STRING" => &[("pretty_print", Some(1))],
+        _ => &[],
+    }
 }
 
 /// Every function with its builder.

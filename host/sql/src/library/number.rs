@@ -9,7 +9,7 @@ use tidegate_model::Position;
 use super::call::{Builder, Call};
 use crate::fail::{Planning, Result};
 use crate::typed::Typed;
-use crate::types::Type;
+use crate::types::{Field, Type};
 use crate::typing::kernel;
 use crate::typing::{Conversion, compare, folded, unify};
 
@@ -32,7 +32,18 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("CEIL", |call| float(call, math::ceil)),
     ("CEILING", |call| float(call, math::ceil)),
     ("FLOOR", |call| float(call, math::floor)),
-    ("ROUND", |call| call.run("round_float", 1, &[FLOAT, INT], FLOAT)),
+    ("ROUND", |call| {
+        call.count(1, 3)?;
+        let to_even = call.word(2, &["ROUND_HALF_AWAY_FROM_ZERO", "ROUND_HALF_EVEN"])? == Some(1);
+        let name = if to_even { "round_float_even" } else { "round_float" };
+        let count = call.arguments.len().min(2);
+        let arguments = call.arguments.iter().take(count).cloned().collect();
+        Call { arguments, ..*call }.run(name, 1, &[FLOAT, INT], FLOAT)
+    }),
+    ("TYPEOF", |call| {
+        call.count(1, 1)?;
+        Ok(Typed::text(type_name(&call.value(0)?.ty)))
+    }),
     ("TRUNC", |call| call.run("cut_float", 1, &[FLOAT, INT], FLOAT)),
     ("SQRT", |call| of_float(call, "square_root")),
     ("CBRT", |call| of_float(call, "cube_root")),
@@ -166,7 +177,7 @@ fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr, of_float: &'static 
     let count = call.count(1, usize::MAX)?;
     let values = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
     let (values, ty) = unify(values, call.at)?;
-    if !ty.is_groupable() {
+    if !ty.is_sortable() {
         return Err(call.fails(format!("{} cannot compare values of type {ty}", call.name)));
     }
     let values: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
@@ -212,4 +223,24 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, safe: bool, at
 fn safely(call: &Call<'_>, op: Operator) -> Result<Typed> {
     call.count(2, 2)?;
     arithmetic(call.value(0)?, op, call.value(1)?, true, call.at)
+}
+
+/// The name of a type with those of its fields, which messages leave out.
+fn type_name(ty: &Type) -> String {
+    let fields_of = |fields: &[Field]| {
+        let fields = fields.iter().filter(|field| !field.is_hidden());
+        let fields = fields.enumerate().map(|(i, field)| match type_name(&field.ty) {
+            // A field without a name.
+            ty if field.name == format!("_field_{}", i + 1) => ty,
+            ty => format!("{} {ty}", field.name),
+        });
+        format!("STRUCT<{}>", fields.collect::<Vec<_>>().join(", "))
+    };
+    match ty {
+        Type::Null => "INT64".to_owned(),
+        Type::Array(item) => format!("ARRAY<{}>", type_name(item)),
+        Type::Struct { fields, .. } => fields_of(fields),
+        Type::Record(fields) => format!("ARRAY<{}>", fields_of(fields)),
+        plain => plain.to_string(),
+    }
 }

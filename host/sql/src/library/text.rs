@@ -12,13 +12,13 @@ use datafusion::logical_expr::expr::Like;
 use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit};
 use tidegate_functions::context::{Compiled, check_planning, compiled, engine_may_compile};
 use tidegate_functions::scalar;
-use tidegate_functions::text::regexps::pattern_of_bytes;
 use tidegate_functions::translated_pattern;
 use tidegate_model::{Code, Position};
 
 use super::call::{Argument, Builder, Call};
 use super::format;
-use crate::fail::{Result, fail, unsupported};
+use super::over_bytes::over_bytes;
+use crate::fail::{Result, fail};
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::kernel;
@@ -29,8 +29,8 @@ const TEXT: Type = Type::String;
 const INT: Type = Type::Int64;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
-    ("LOWER", |call| call.run("lower_text", 1, &[TEXT], TEXT)),
-    ("UPPER", |call| call.run("upper_text", 1, &[TEXT], TEXT)),
+    ("LOWER", |call| cased(call, "lower_text", [CAPITALS, SMALL])),
+    ("UPPER", |call| cased(call, "upper_text", [SMALL, CAPITALS])),
     ("REVERSE", |call| either(call, ["reverse_text", "reverse_bytes"], &[TEXT])),
     ("INITCAP", |call| call.run("title_text", 1, &[TEXT, TEXT], TEXT)),
     ("LENGTH", length),
@@ -43,25 +43,29 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ENDS_WITH", |call| two(call, string::ends_with, "bytes_end")),
     ("CONTAINS_SUBSTR", contains_substr),
     ("STRPOS", |call| {
-        call.count(2, 2)?;
-        Ok(Typed::new(cast(unicode::strpos(call.text(0)?, call.text(1)?), DataType::Int64), INT))
+        over_bytes(call, |call| {
+            call.count(2, 2)?;
+            Ok(Typed::new(cast(unicode::strpos(call.text(0)?, call.text(1)?), DataType::Int64), INT))
+        })
     }),
-    ("INSTR", |call| call.run("find_text", 2, &[TEXT, TEXT, INT, INT], INT)),
+    ("INSTR", |call| over_bytes(call, |call| call.run("find_text", 2, &[TEXT, TEXT, INT, INT], INT))),
     ("SUBSTR", substr),
     ("SUBSTRING", substr),
     ("LEFT", |call| either(call, ["left_text", "left_bytes"], &[TEXT, INT])),
     ("RIGHT", |call| either(call, ["right_text", "right_bytes"], &[TEXT, INT])),
     ("REPLACE", |call| either(call, ["replace_text", "replace_bytes"], &[TEXT, TEXT, TEXT])),
-    ("TRANSLATE", |call| call.run("translate_text", 3, &[TEXT, TEXT, TEXT], TEXT)),
-    ("TRIM", |call| call.run("trim_text", 1, &[TEXT, TEXT], TEXT)),
-    ("LTRIM", |call| call.run("trim_left", 1, &[TEXT, TEXT], TEXT)),
-    ("RTRIM", |call| call.run("trim_right", 1, &[TEXT, TEXT], TEXT)),
-    ("REPEAT", |call| call.run("repeat_text", 2, &[TEXT, INT], TEXT)),
-    ("LPAD", |call| call.run("pad_left", 2, &[TEXT, INT, TEXT], TEXT)),
-    ("RPAD", |call| call.run("pad_right", 2, &[TEXT, INT, TEXT], TEXT)),
+    ("TRANSLATE", |call| over_bytes(call, |call| call.run("translate_text", 3, &[TEXT, TEXT, TEXT], TEXT))),
+    ("TRIM", |call| over_bytes(call, |call| call.run("trim_text", 1, &[TEXT, TEXT], TEXT))),
+    ("LTRIM", |call| over_bytes(call, |call| call.run("trim_left", 1, &[TEXT, TEXT], TEXT))),
+    ("RTRIM", |call| over_bytes(call, |call| call.run("trim_right", 1, &[TEXT, TEXT], TEXT))),
+    ("REPEAT", |call| over_bytes(call, |call| call.run("repeat_text", 2, &[TEXT, INT], TEXT))),
+    ("LPAD", |call| over_bytes(call, |call| call.run("pad_left", 2, &[TEXT, INT, TEXT], TEXT))),
+    ("RPAD", |call| over_bytes(call, |call| call.run("pad_right", 2, &[TEXT, INT, TEXT], TEXT))),
     ("SPLIT", |call| {
-        let separator = if call.count(1, 2)? == 2 { call.text(1)? } else { lit(",") };
-        Ok(Typed::new(kernel("split_text", call.safe, vec![call.text(0)?, separator]), list(TEXT)))
+        over_bytes(call, |call| {
+            let separator = if call.count(1, 2)? == 2 { call.text(1)? } else { lit(",") };
+            Ok(Typed::new(kernel("split_text", call.safe, vec![call.text(0)?, separator]), list(TEXT)))
+        })
     }),
     ("SOUNDEX", |call| call.run("soundex", 1, &[TEXT], TEXT)),
     ("EDIT_DISTANCE", |call| call.run("edit_distance", 2, &[TEXT, TEXT, INT], INT)),
@@ -80,18 +84,26 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("NORMALIZE", |call| normalize(call, false)),
     ("NORMALIZE_AND_CASEFOLD", |call| normalize(call, true)),
     ("REGEXP_CONTAINS", |call| {
-        call.count(2, 2)?;
-        call.without_bytes(0)?;
-        call.without_bytes(1)?;
-        regexp_contains(call.value(0)?, call.value(1)?, false, call.at)
+        over_bytes(call, |call| {
+            call.count(2, 2)?;
+            let pattern = call.value(1)?;
+            if is_bad_but_safe(call, &pattern)? {
+                return Typed::null().convert(&Type::Bool, Conversion::implicit(call.at));
+            }
+            regexp_contains(call.value(0)?, pattern, false, call.at)
+        })
     }),
     ("REGEXP_EXTRACT", extract),
     ("REGEXP_SUBSTR", extract),
-    ("REGEXP_EXTRACT_ALL", |call| matched(call, "regexp_extract_all", &[TEXT, TEXT], list(TEXT))),
-    ("REGEXP_INSTR", |call| matched(call, "regexp_find", &[TEXT, TEXT, INT, INT, INT], INT)),
+    ("REGEXP_EXTRACT_ALL", |call| {
+        over_bytes(call, |call| matched(call, "regexp_extract_all", &[TEXT, TEXT], list(TEXT)))
+    }),
+    ("REGEXP_INSTR", |call| over_bytes(call, |call| matched(call, "regexp_find", &[TEXT, TEXT, INT, INT, INT], INT))),
     ("REGEXP_REPLACE", |call| {
-        call.count(3, 3)?;
-        matched(call, "regexp_replace_all", &[TEXT, TEXT, TEXT], TEXT)
+        over_bytes(call, |call| {
+            call.count(3, 3)?;
+            matched(call, "regexp_replace_all", &[TEXT, TEXT, TEXT], TEXT)
+        })
     }),
 ];
 
@@ -100,25 +112,33 @@ fn list(item: Type) -> Type {
 }
 
 fn extract(call: &Call<'_>) -> Result<Typed> {
-    call.count(2, 4)?;
-    let pattern = call.value(1)?;
-    if pattern.ty != Type::Bytes {
-        return matched(call, "regexp_extract", &[TEXT, TEXT, INT, INT], TEXT);
+    over_bytes(call, |call| {
+        call.count(2, 4)?;
+        matched(call, "regexp_extract", &[TEXT, TEXT, INT, INT], TEXT)
+    })
+}
+
+/// The letters of ASCII, which alone have a case in BYTES.
+const CAPITALS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const SMALL: &str = "abcdefghijklmnopqrstuvwxyz";
+
+/// UPPER and LOWER.
+fn cased(call: &Call<'_>, name: &'static str, [from, to]: [&'static str; 2]) -> Result<Typed> {
+    call.count(1, 1)?;
+    if call.value(0)?.ty != Type::Bytes {
+        return call.run(name, 1, &[TEXT], TEXT);
     }
-    let Some(datafusion::scalar::ScalarValue::Binary(Some(bytes))) = pattern.literal() else {
-        return Err(call.fails(format!("the pattern of {} of BYTES is a constant", call.name)));
-    };
-    if call.arguments.len() > 2 {
-        return Err(unsupported(format!("{} of BYTES with a position", call.name), None, call.at));
-    }
-    let pattern = Typed::text(pattern_of_bytes(bytes));
-    let subject = call.typed(0, &Type::Bytes)?;
-    Ok(Typed::new(kernel("regexp_extract_bytes", call.safe, vec![subject, pattern.expr]), Type::Bytes))
+    let characters = kernel("bytes_as_characters", call.safe, vec![call.value(0)?.expr]);
+    let letters = [from, to].map(|letters| Typed::text(letters).expr);
+    let changed = kernel("translate_text", call.safe, std::iter::once(characters).chain(letters).collect());
+    Ok(Typed::new(kernel("characters_as_bytes", call.safe, vec![changed]), Type::Bytes))
 }
 
 fn matched(call: &Call<'_>, name: &'static str, wants: &[Type], ty: Type) -> Result<Typed> {
     call.count(2, wants.len())?;
-    check_pattern(&call.value(1)?, call.at)?;
+    if is_bad_but_safe(call, &call.value(1)?)? {
+        return Typed::null().convert(&ty, Conversion::implicit(call.at));
+    }
     call.run(name, 2, wants, ty)
 }
 
@@ -182,7 +202,7 @@ fn normalize(call: &Call<'_>, fold: bool) -> Result<Typed> {
     let form = match call.arguments.get(1) {
         Some(Argument::Part(form)) => form.as_str(),
         Some(Argument::Value(_)) => return Err(call.fails("a normal form is a word: NFC, NFKC, NFD or NFKD")),
-        None => "NFC",
+        Some(Argument::Absent) | None => "NFC",
     };
     call.count(1, 2)?;
     if !matches!(form, "NFC" | "NFKC" | "NFD" | "NFKD") {
@@ -287,6 +307,14 @@ pub(crate) fn like_pattern(subject: Expr, pattern: Typed, negated: bool, ignore_
     let name = if ignore_case { "like_text_without_case" } else { "like_text" };
     let like = kernel(name, false, vec![subject, pattern.expr]);
     if negated { datafusion::logical_expr::not(like) } else { like }
+}
+
+/// Checks a literal pattern; whether it is none, and NULL is wanted then.
+fn is_bad_but_safe(call: &Call<'_>, pattern: &Typed) -> Result<bool> {
+    match check_pattern(pattern, call.at) {
+        Err(failure) if call.safe && failure.code == Code::InvalidQuery => Ok(true),
+        checked => checked.map(|_| false),
+    }
 }
 
 /// A literal pattern is checked now, so that its mistake is told with its place.

@@ -31,7 +31,7 @@ pub(super) fn sorted(value: Typed, key: &OrderByExpr) -> Result<SortExpr> {
         return Err(unsupported("WITH FILL", None, place(&key.expr)));
     }
     let value = if value.ty == Type::Interval { interval_length(value.expr) } else { value };
-    if !value.ty.is_groupable() {
+    if !value.ty.is_sortable() {
         return Err(invalid(format!("ORDER BY cannot sort values of type {}", value.ty), place(&key.expr)));
     }
     let ascending = key.options.asc.unwrap_or(true);

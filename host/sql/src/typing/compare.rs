@@ -4,11 +4,12 @@ use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::Position;
 
-use super::coerce::Conversion;
+use super::coerce::{Conversion, unify};
 use super::common::pair;
 use super::constant::folded;
 use super::fields::fields_of;
 use super::float::{float_key, nan_last};
+use super::group_key::sort_key;
 use super::kernel::kernel;
 use super::records::text_of_mixed;
 use crate::fail::{Result, invalid};
@@ -96,6 +97,18 @@ fn text_against_number(text: &Typed, number: &Type) -> Type {
 
 /// `left op right` for the six comparison operators.
 pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
+    let are_arrays = match (&left.ty, &right.ty) {
+        (Type::Array(_), Type::Array(_)) => left.ty.is_groupable() && right.ty.is_groupable(),
+        (ty @ Type::Array(_), Type::Null) | (Type::Null, ty @ Type::Array(_)) => ty.is_groupable(),
+        _ => false,
+    };
+    if are_arrays && matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) {
+        let (mut values, _) = unify(vec![left, right], at)?;
+        let (Some(right), Some(left)) = (values.pop(), values.pop()) else {
+            return Err(invalid("a comparison has two sides", at));
+        };
+        return compare(sort_key(left), op, sort_key(right), at);
+    }
     let nan = (may_be_nan(&left), may_be_nan(&right));
     let (left, right) = comparable(left, right, at)?;
     if let Type::Struct { .. } = left.ty {

@@ -2,7 +2,7 @@
 
 use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
-use tidegate_functions::scalar::json_text;
+use tidegate_functions::scalar::{json_text, portable_json_text};
 use tidegate_functions::table::kernel_function;
 
 use super::constant::folded;
@@ -30,6 +30,11 @@ pub(crate) fn kernel(name: &'static str, safe: bool, arguments: Vec<Expr>) -> Ex
 }
 
 /// TO_JSON_STRING.
+pub(crate) fn portable_json(value: &Typed) -> Typed {
+    Typed::new(portable_json_text(value.expr.clone(), &value.ty), Type::String)
+}
+
+/// The text of TO_JSON.
 pub(crate) fn to_json_string(value: &Typed) -> Typed {
     Typed::new(json_text(value.expr.clone(), &value.ty), Type::String)
 }

@@ -13,7 +13,7 @@ use crate::fail::{Planning, Result};
 ///
 /// # Errors
 /// If the engine does not take the expression, which is a bug.
-pub(super) fn mapped(array: Expr, element: String, value: Expr) -> Result<Expr> {
+pub(crate) fn mapped(array: Expr, element: String, value: Expr) -> Result<Expr> {
     over_list(array, element, None, value, Finish::Array)
 }
 

@@ -20,6 +20,7 @@ mod compare;
 mod constant;
 mod fields;
 mod float;
+mod group_key;
 mod kernel;
 mod list;
 mod record_union;
@@ -31,6 +32,7 @@ pub(crate) use compare::{BYTES_AS_TEXT, comparable, compare, interval_length, ma
 pub(crate) use constant::folded;
 pub(crate) use fields::holds_float;
 pub(crate) use float::{compared_float, float_key, float_key_bits, keyed_float, listed_floats, nan_last};
-pub(crate) use kernel::{kernel, to_json_string};
-pub(crate) use list::{filtered, over_list};
+pub(crate) use group_key::{group_key, sort_key};
+pub(crate) use kernel::{kernel, portable_json, to_json_string};
+pub(crate) use list::{filtered, mapped, over_list};
 pub(crate) use records::{list_of_record, stored_field};

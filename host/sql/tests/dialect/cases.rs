@@ -8,6 +8,7 @@ mod document;
 mod endpoints;
 mod floats;
 mod functions;
+mod googlesql;
 mod grants;
 mod limits;
 mod lineage;

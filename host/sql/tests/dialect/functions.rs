@@ -266,24 +266,21 @@ fn bytes_are_taken_apart_as_bytes_and_are_not_read_as_text() {
         ])
     );
     for call in [
-        "upper(h)",
-        "trim(h)",
+        "trim(h, 'a')",
         "split(h, ',')",
-        "lpad(h, 9)",
         "strpos(h, 'a')",
-        "repeat(h, 2)",
         "regexp_contains(h, 'a')",
         "regexp_contains(s, h)",
         "regexp_replace(h, 'a', 'b')",
         "contains_substr(h, 'a')",
         "concat(s, h)",
         "replace(s, h, 'x')",
-        "safe.lower(h)",
         "json_value(h, '$.a')",
     ] {
         let failure = world.failure(&format!("select {call} as v from (select sha256(s) as h, s from t)"));
         assert_eq!(failure.code, Code::InvalidQuery, "{call}: {failure}");
-        assert!(failure.message.contains("takes text there, not BYTES"), "{call}: {failure}");
+        let is_told = ["takes text there, not BYTES", "takes texts or BYTES, not both"];
+        assert!(is_told.iter().any(|told| failure.message.contains(told)), "{call}: {failure}");
     }
 }
 

@@ -22,8 +22,10 @@ pub(in crate::library) const FUNCTIONS: &[(&str, Builder)] = &[
         Ok(Typed::new(kernel("json_remove", call.safe, arguments), Type::Json))
     }),
     ("JSON_STRIP_NULLS", |call| {
-        let path = if call.count(1, 2)? == 2 { path(call, 1)? } else { lit("$") };
-        Ok(Typed::new(kernel("json_strip", call.safe, vec![text_of(call, 0)?, path]), Type::Json))
+        call.count(1, 4)?;
+        let path = if call.has(1) { path(call, 1)? } else { lit("$") };
+        let arguments = vec![text_of(call, 0)?, path, call.flag(2, true)?, call.flag(3, false)?];
+        Ok(Typed::new(kernel("json_strip", call.safe, arguments), Type::Json))
     }),
 ];
 
@@ -36,10 +38,13 @@ fn path(call: &Call<'_>, i: usize) -> Result<Expr> {
 
 /// `JSON_SET(json, path, value, path, value, ...)`, and at the end a flag that is true otherwise.
 fn pairs(call: &Call<'_>, name: &'static str) -> Result<Typed> {
-    let count = call.count(3, usize::MAX)?;
-    let flag = if count.is_multiple_of(2) { call.typed(count - 1, &Type::Bool)? } else { lit(true) };
+    let count = call.count(3, usize::MAX)? - usize::from(call.named_last);
+    if count.is_multiple_of(2) {
+        return Err(call.fails(format!("{} takes paths and values in turn, and a flag with its name", call.name)));
+    }
+    let flag = if call.named_last { call.typed(count, &Type::Bool)? } else { lit(true) };
     let mut arguments = vec![text_of(call, 0)?, flag];
-    for i in (1..count - (count + 1) % 2).step_by(2) {
+    for i in (1..count).step_by(2) {
         let value = call.value(i + 1)?;
         let is_list = matches!(value.ty, Type::Array(_) | Type::Record(_));
         arguments.extend([path(call, i)?, to_json_string(&value).expr, lit(is_list)]);

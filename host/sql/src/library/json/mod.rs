@@ -13,7 +13,7 @@ use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::Conversion;
 use crate::typing::kernel;
-use crate::typing::to_json_string;
+use crate::typing::{portable_json, to_json_string};
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("JSON_VALUE", |call| path(call, "json_value", Type::String)),
@@ -25,15 +25,33 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("JSON_QUERY_ARRAY", |call| path(call, "json_queries", list(same(call)?))),
     ("JSON_EXTRACT_ARRAY", |call| path(call, "json_queries", list(same(call)?))),
     ("JSON_KEYS", |call| {
-        call.count(1, 2)?;
-        let depth = if call.arguments.len() == 2 { call.int(1)? } else { lit(i64::MAX) };
-        Ok(Typed::new(kernel("json_keys", call.safe, vec![text_of(call, 0)?, depth]), list(Type::String)))
+        call.count(1, 3)?;
+        let depth = if call.has(1) { call.int(1)? } else { lit(i64::MAX) };
+        // How many arrays are gone through to an object.
+        let arrays = match call.word(2, &["strict", "lax", "lax recursive"])? {
+            None | Some(0) => 0,
+            Some(1) => 1,
+            Some(_) => i64::MAX,
+        };
+        Ok(Typed::new(kernel("json_keys", call.safe, vec![text_of(call, 0)?, depth, lit(arrays)]), list(Type::String)))
+    }),
+    ("JSON_FLATTEN", |call| {
+        call.count(1, 1)?;
+        Ok(Typed::new(kernel("json_flattened", call.safe, vec![text_of(call, 0)?]), list(Type::Json)))
     }),
     ("JSON_TYPE", |call| read(call, "json_type", Type::String)),
-    ("PARSE_JSON", |call| call.run("parse_json", 1, &[Type::String], Type::Json)),
+    ("PARSE_JSON", |call| {
+        call.count(1, 2)?;
+        let rounds = call.word(1, &["exact", "round"])? == Some(1);
+        Ok(Typed::new(kernel("parse_json", call.safe, vec![call.text(0)?, lit(rounds)]), Type::Json))
+    }),
     ("BOOL", |call| read(call, "json_bool", Type::Bool)),
     ("INT64", |call| read(call, "json_int", Type::Int64)),
-    ("FLOAT64", |call| read(call, "json_float", Type::Float64)),
+    ("FLOAT64", |call| {
+        call.count(1, 2)?;
+        let exact = call.word(1, &["exact", "round"])? == Some(0);
+        Ok(Typed::new(kernel("json_float", call.safe, vec![text_of(call, 0)?, lit(exact)]), Type::Float64))
+    }),
     ("BOOL_ARRAY", |call| elements(call, "json_bools", Type::Bool)),
     ("INT64_ARRAY", |call| elements(call, "json_ints", Type::Int64)),
     ("FLOAT64_ARRAY", |call| elements(call, "json_floats", Type::Float64)),
@@ -43,11 +61,18 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("LAX_FLOAT64", |call| read(call, "json_lax_float", Type::Float64)),
     ("LAX_STRING", |call| read(call, "json_lax_text", Type::String)),
     ("TO_JSON", |call| {
-        call.count(1, 1)?;
-        Ok(Typed::new(to_json_string(&call.value(0)?).expr, Type::Json))
+        call.count(1, 2)?;
+        let as_text = match call.has(1).then(|| call.value(1)).transpose()?.as_ref().map(Typed::literal) {
+            None | Some(Some(ScalarValue::Boolean(Some(false)))) => false,
+            Some(Some(ScalarValue::Boolean(Some(true)))) => true,
+            Some(_) => return Err(call.fails("stringify_wide_numbers is TRUE or FALSE")),
+        };
+        let value = call.value(0)?;
+        let text = if as_text { portable_json(&value) } else { to_json_string(&value) };
+        Ok(Typed::new(text.expr, Type::Json))
     }),
     ("TO_JSON_STRING", |call| {
-        let text = to_json_string(&call.value(0)?);
+        let text = portable_json(&call.value(0)?);
         if call.count(1, 2)? == 1 {
             return Ok(text);
         }

@@ -27,8 +27,8 @@ pub(in crate::library) const FUNCTIONS: &[(&str, Builder)] = &[
     ("GENERATE_DATE_ARRAY", |call| series(call, &Type::Date)),
     ("GENERATE_TIMESTAMP_ARRAY", |call| series(call, &Type::Timestamp)),
     ("MAKE_INTERVAL", |call| {
-        let given = call.count(0, 6)?;
-        let value = |i: usize| if i < given { call.int(i) } else { Ok(lit(0_i64)) };
+        call.count(0, 6)?;
+        let value = |i: usize| if call.has(i) { call.int(i) } else { Ok(lit(0_i64)) };
         let parts = (0..6).map(value).collect::<Result<Vec<_>>>()?;
         Ok(Typed::new(kernel("make_interval", call.safe, parts), Type::Interval))
     }),
@@ -67,12 +67,21 @@ fn shift_time(call: &Call<'_>, back: bool) -> Result<Typed> {
 const ORIGIN: i64 = -631_152_000_000_000;
 
 fn bucket(call: &Call<'_>, ty: &Type) -> Result<Typed> {
+    // Whatever the name of the function, a time keeps its type.
+    let ty = &match moment(call, 0, ty)?.ty {
+        given @ (Type::Timestamp | Type::Datetime | Type::Date) => given.clone(),
+        _ => ty.clone(),
+    };
     let origin = match call.count(2, 3)? {
         3 => micros(Typed::new(call.typed(2, ty)?, ty.clone())),
         _ => lit(ORIGIN),
     };
     let value = Typed::new(call.typed(0, ty)?, ty.clone());
-    let start = kernel("bucket_time", call.safe, vec![micros(value), interval(call, 1)?.expr, origin]);
+    let mut arguments = vec![micros(value), interval(call, 1)?.expr, origin];
+    if *ty == Type::Date {
+        arguments.push(lit(true));
+    }
+    let start = kernel("bucket_time", call.safe, arguments);
     Ok(Typed::new(from_micros(start, ty), ty.clone()))
 }
 
@@ -96,6 +105,9 @@ pub(crate) fn computed(count: Expr, (months, days, nanos): (i64, i64, i64), safe
 /// `n * INTERVAL 1 DAY`, in either order.
 pub(crate) fn interval_times(left: Typed, right: Typed, at: Option<Position>) -> Result<Typed> {
     let (interval, count) = if left.ty == Type::Interval { (left, right) } else { (right, left) };
+    if count.ty == Type::Float64 {
+        return Err(invalid("an INTERVAL is multiplied by INT64, not by FLOAT64; write a smaller part", at));
+    }
     let count = count.convert(&INT, Conversion::implicit(at))?;
     Ok(folded(Typed::new(kernel("interval_times", false, vec![interval.expr, count.expr]), Type::Interval)))
 }

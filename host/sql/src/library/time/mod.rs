@@ -277,10 +277,23 @@ fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
 /// Differences of timestamps count whole units of a day and less; all others count boundaries.
 fn difference(call: &Call<'_>, ty: &Type) -> Result<Typed> {
     call.count(3, 3)?;
-    let part =
-        part(call, call.part(2)?, &|part| *ty != Type::Time || matches!(part, Part::Micros(unit) if unit < DAY))?;
+    let (one, other) = (call.value(0)?, call.value(1)?);
+    // Whatever the name of the function, times of one type are subtracted as such: hours must not be lost.
+    let ty = match (&one.ty, &other.ty) {
+        (Type::Timestamp | Type::Datetime, _) | (_, Type::Timestamp | Type::Datetime) if *ty == Type::Time => {
+            return Err(call.fails("TIME_DIFF takes times of day; write TIMESTAMP_DIFF or DATETIME_DIFF"));
+        }
+        (Type::Timestamp, Type::Timestamp) => &Type::Timestamp,
+        (Type::Datetime, Type::Datetime | Type::Date) | (Type::Date, Type::Datetime) => &Type::Datetime,
+        _ => ty,
+    };
+    let fits = |part: Part| {
+        let of_day = matches!(part, Part::Micros(unit) if unit < DAY);
+        if *ty == Type::Time { of_day } else { *ty != Type::Date || !of_day }
+    };
+    let part = part(call, call.part(2)?, &fits)?;
     let how = Conversion::implicit(call.at);
-    let (one, other) = (call.value(0)?.convert(ty, how)?, call.value(1)?.convert(ty, how)?);
+    let (one, other) = (one.convert(ty, how)?, other.convert(ty, how)?);
     if let (Some(Part::Micros(unit)), Type::Timestamp) = (Part::read(&part), ty) {
         return Ok(Typed::new((micros(one) - micros(other)) / lit(unit), INT));
     }

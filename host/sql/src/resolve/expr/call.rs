@@ -5,7 +5,7 @@ use tidegate_model::{Code, Position};
 
 use super::literal::date_part;
 use super::{aggregate, plain_argument, window};
-use crate::fail::{Result, invalid, unsupported};
+use crate::fail::{Result, invalid, place_of, unsupported};
 use crate::library::{self, Argument};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
@@ -20,7 +20,7 @@ impl Resolver<'_> {
             None => (false, name.clone()),
         };
         if let Some(over) = &call.over {
-            return self.window(&bare, call, over, at, cx);
+            return self.window(&bare, call, (over, safe), at, cx);
         }
         if window::find(&bare).is_some() {
             let message =
@@ -28,7 +28,7 @@ impl Resolver<'_> {
             return Err(invalid(message, at));
         }
         if let Some(function) = aggregate::find(&bare) {
-            return self.aggregate(function, call, at, cx);
+            return self.aggregate(function, call, safe, at, cx);
         }
         let list = match &call.args {
             FunctionArguments::None => &[][..],
@@ -57,7 +57,8 @@ impl Resolver<'_> {
             let message = "UNNEST stands in FROM, such as FROM t CROSS JOIN UNNEST(t.list) AS item, or behind IN";
             return Err(invalid(message, at));
         }
-        let asts = list.iter().map(|argument| argument_of(&bare, argument)).collect::<Result<Vec<_>>>()?;
+        let (placed, named_last) = placed(&bare, list)?;
+        let asts: Vec<&Ast> = placed.iter().copied().flatten().collect();
         match (bare.as_str(), asts.as_slice()) {
             ("IF", [condition, then, otherwise]) => self.if_then(condition, then, otherwise, at, cx),
             ("COALESCE" | "IFNULL", [first, rest @ ..]) if bare == "COALESCE" || rest.len() == 1 => {
@@ -74,17 +75,22 @@ impl Resolver<'_> {
                     _ => false,
                 };
                 let part_at = library::part_argument(&bare, quoted);
-                let before = cx.guarded;
-                cx.guarded |= safe;
                 let mut arguments = Vec::with_capacity(asts.len());
-                for (i, ast) in asts.iter().enumerate() {
+                for (i, ast) in placed.iter().enumerate() {
+                    let Some(ast) = ast else {
+                        arguments.push(Argument::Absent);
+                        continue;
+                    };
                     let part = (part_at == Some(i)).then(|| date_part(ast)).flatten();
                     arguments.push(match part {
                         Some(part) => Argument::Part(part),
                         None => Argument::Value(self.expr(ast, cx)?),
                     });
                 }
-                let result = self.build(&bare, arguments, at, cx);
+                // What fails in an argument fails: only what the function itself cannot do is NULL.
+                let before = cx.guarded;
+                cx.guarded |= safe;
+                let result = self.build_named(&bare, arguments, named_last, at, cx);
                 cx.guarded = before;
                 result
             }
@@ -92,14 +98,35 @@ impl Resolver<'_> {
     }
 }
 
-/// An argument of a function, with its name where the function has one of that name.
-fn argument_of<'a>(function: &str, argument: &'a FunctionArg) -> Result<&'a Ast> {
-    match (argument, library::named_argument(function)) {
-        (FunctionArg::Named { name, arg: FunctionArgExpr::Expr(ast), .. }, Some(known))
-            if name.value.eq_ignore_ascii_case(known) =>
-        {
-            Ok(ast)
+/// The arguments of a function in their places, and whether the last one is written with its name.
+fn placed<'a>(function: &str, list: &'a [FunctionArg]) -> Result<(Vec<Option<&'a Ast>>, bool)> {
+    let known = library::named_arguments(function);
+    let mut placed: Vec<Option<&Ast>> = Vec::new();
+    let mut named_last = false;
+    for argument in list {
+        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(ast), .. } = argument else {
+            if named_last {
+                let message = format!("arguments with a name stand behind the others of {function}");
+                return Err(invalid(message, None));
+            }
+            placed.push(Some(plain_argument(argument)?));
+            continue;
+        };
+        let at = place_of(name.span);
+        let Some((_, place)) = known.iter().find(|(known, _)| name.value.eq_ignore_ascii_case(known)) else {
+            if known.is_empty() {
+                return plain_argument(argument).map(|_| (Vec::new(), false));
+            }
+            let names = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            return Err(invalid(format!("{function} has no argument {name}; those with a name are {names}"), at));
+        };
+        let place = place.unwrap_or(placed.len());
+        placed.resize(placed.len().max(place + 1), None);
+        match placed.get_mut(place) {
+            Some(free @ None) => *free = Some(ast),
+            _ => return Err(invalid(format!("the argument {name} of {function} is given twice"), at)),
         }
-        _ => plain_argument(argument),
+        named_last = true;
     }
+    Ok((placed, named_last))
 }

@@ -28,7 +28,22 @@ impl Resolver<'_> {
         at: Option<Position>,
         cx: &Context<'_, '_>,
     ) -> Result<Typed> {
-        let call = Call { name, arguments, at, safe: cx.guarded, now: self.now };
+        self.build_named(name, arguments, false, at, cx)
+    }
+
+    /// The same, of which the last argument may be written with its name.
+    ///
+    /// # Errors
+    /// As [`Resolver::build`].
+    pub(super) fn build_named(
+        &mut self,
+        name: &str,
+        arguments: Vec<Argument>,
+        named_last: bool,
+        at: Option<Position>,
+        cx: &Context<'_, '_>,
+    ) -> Result<Typed> {
+        let call = Call { name, arguments, at, named_last, safe: cx.guarded, now: self.now };
         library::build(call, functions).map(|value| folded(value.uniform()))
     }
 }

@@ -118,6 +118,14 @@ impl Resolver<'_> {
                 None => Err(invalid(format!("'{text}' is no interval from {field} to {last}"), at)),
             };
         }
+        if let Some(text) = value.literal_text().filter(|text| text.contains('.'))
+            && field.to_string() == "SECOND"
+        {
+            return match interval_range(text, "SECOND", "SECOND") {
+                Some(parts) => interval_literal(parts, at),
+                None => Err(invalid(format!("'{text}' is no number of seconds"), at)),
+            };
+        }
         if value.ty == Type::Float64 {
             return Err(invalid(
                 format!("an INTERVAL has a whole number of parts; write a smaller part than {field}"),

@@ -2,7 +2,7 @@
 
 use datafusion::arrow::array::Array;
 use datafusion::functions_nested::expr_fn as nested;
-use datafusion::logical_expr::{Expr, Operator, lit, when};
+use datafusion::logical_expr::{Expr, Operator, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Function, FunctionArguments};
 use tidegate_functions::scalar::nullable;
@@ -15,7 +15,7 @@ use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats};
+use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats, mapped};
 
 /// The most values of a list that are compared one by one, and of a constant array that becomes a list.
 const MOST_ITEMS: usize = 5_000;
@@ -26,16 +26,26 @@ impl Resolver<'_> {
         if let Type::Record(_) = array.ty {
             return Err(invalid("IN UNNEST takes an array of values, not of records", at));
         }
-        if item == Type::Interval {
-            return Err(invalid("IN UNNEST cannot compare values of type INTERVAL; write IN (a, b)", at));
+        let array = if item.is_sortable() {
+            array
+        } else {
+            array.convert(&Type::Array(Box::new(item.clone())), Conversion::implicit(at))?
+        };
+        if !item.is_sortable() {
+            if let Some(items) = literal_items(&array) {
+                return match items.is_empty() {
+                    true => Ok(boolean(lit(false)).expr),
+                    false => in_list(&value, items, false, at).map(|found| found.expr),
+                };
+            }
+            // Each element is compared by itself; the results are looked up.
+            let name = self.fresh();
+            let equal = compare(Typed::new(col(&name), item), Operator::Eq, value, at)?.expr;
+            let equal = Typed::new(mapped(array.expr, name, equal)?, Type::Array(Box::new(Type::Bool)));
+            return self.in_array(boolean(lit(true)), equal, Type::Bool, at);
         }
         let null = Expr::Literal(ScalarValue::Null, None);
         let (value, item) = comparable(value, Typed::new(null, item), at)?;
-        if let Type::Struct { .. } = value.ty {
-            let message = "IN UNNEST cannot compare values of type STRUCT; write EXISTS (SELECT 1 FROM UNNEST(list) AS x \
-                           WHERE x = value)";
-            return Err(invalid(message, at));
-        }
         let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
         if let Some(items) = literal_items(&array) {
             return match items.is_empty() {

@@ -15,6 +15,7 @@ mod aggregate;
 mod array_from;
 mod array_subquery;
 mod call;
+mod cast;
 mod conditional;
 mod functions;
 mod limit;
@@ -79,7 +80,15 @@ impl Resolver<'_> {
                 if let Some((_, value)) = cx.aliases.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(&name.value)) {
                     return Ok(value.clone());
                 }
-                self.path(std::slice::from_ref(name), cx.scope)
+                match self.path(std::slice::from_ref(name), cx.scope) {
+                    // The parser knows the others of its kind, which need no parentheses either.
+                    Err(failure)
+                        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("CURRENT_DATETIME") =>
+                    {
+                        self.build("CURRENT_DATETIME", Vec::new(), at, cx).map_err(|_| failure)
+                    }
+                    found => found,
+                }
             }
             Ast::CompoundIdentifier(names) => self.path(names, cx.scope),
             Ast::CompoundFieldAccess { root, access_chain } => self.chain(root, access_chain, cx),
@@ -142,11 +151,7 @@ impl Resolver<'_> {
             Ast::Cast { format: Some(_), .. } => {
                 Err(unsupported("CAST with FORMAT", Some("write FORMAT_TIMESTAMP or PARSE_TIMESTAMP"), at))
             }
-            Ast::Cast { kind, expr, data_type, format: None, .. } => {
-                let safe = cx.guarded || matches!(kind, CastKind::SafeCast | CastKind::TryCast);
-                let target = named_type(data_type, at)?;
-                self.expr(expr, cx)?.convert(&target, Conversion::cast(at, safe))
-            }
+            Ast::Cast { kind, expr, data_type, format: None, .. } => self.cast(kind, expr, data_type, at, cx),
             Ast::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), at, cx)
             }

@@ -1,4 +1,4 @@
-//! FLOAT64 as keys of groups and of DISTINCT.
+//! Values as keys of groups and of DISTINCT, of which FLOAT64 is not equal by its bits.
 //!
 //! There the engine takes both zeros for one, but not all NaN. A stored FLOAT64 is never NaN, for JSON has none, and
 //! stays as it is, so that what looks for columns (conditions that move to the scan, counts of rows) still finds them.
@@ -7,13 +7,12 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use crate::resolve::stored::is_stored;
 use crate::typed::Typed;
-use crate::types::Type;
-use crate::typing::float_key;
+use crate::typing::group_key;
 
 /// A value over the rows of `plan` as a key: of all NaN one.
 pub(super) fn distinct_key(value: Typed, plan: &LogicalPlan) -> Expr {
-    if value.ty == Type::Float64 && !is_stored(&value.expr, plan) {
-        return float_key(value).expr;
+    if value.ty.is_plain() && is_stored(&value.expr, plan) {
+        return value.expr;
     }
-    value.expr
+    group_key(value).expr
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::functions_aggregate::expr_fn::{count, min};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{Aggregate, Subquery};
 use datafusion::logical_expr::{
@@ -19,6 +19,7 @@ use super::group_keys::{Key, Keys};
 use crate::fail::{Planning, Result, fail, invalid};
 use crate::resolve::calls::Calls;
 use crate::typed::Typed;
+use crate::types::Type;
 
 /// Computes the subqueries in expressions below them, as columns: the engine makes joins of subqueries in
 /// filters and select lists, and of no others.
@@ -68,7 +69,9 @@ impl Grouped<'_> {
             distinct_key(value, builder.plan()).alias(&key.column)
         };
         let mut keys: Vec<Expr> = self.keys.keys.iter().map(grouped).collect();
+        let shown = self.shown_intervals(&mut keys);
         let mut calls: Vec<Expr> = self.calls.aggregates.iter().map(|(name, call)| call.clone().alias(name)).collect();
+        calls.extend(shown);
         let mut builder = below(builder, keys.iter_mut().chain(&mut calls), prefix)?;
         let Some(sets) = &self.keys.sets else {
             if keys.is_empty() && calls.is_empty() {
@@ -86,6 +89,19 @@ impl Grouped<'_> {
         };
         let sets = sets.iter().map(|set| set.iter().map(column).collect()).collect();
         builder.aggregate([Expr::GroupingSet(GroupingSet::GroupingSets(sets))], calls).planned()
+    }
+
+    /// Of a group of INTERVALs, which are equal in different forms, one is shown: what computes it takes the name of the key.
+    /// Where keys are rolled up, the form of the key is shown.
+    fn shown_intervals(&self, keys: &mut [Expr]) -> Vec<Expr> {
+        let is_shown = |key: &Key| key.ty == Type::Interval && self.keys.sets.is_none();
+        let intervals = self.keys.keys.iter().zip(keys).filter(|(key, _)| is_shown(key));
+        intervals
+            .map(|(key, grouped)| {
+                *grouped = grouped.clone().unalias().alias(format!("{}_key", key.column));
+                min(key.expr.clone()).alias(&key.column)
+            })
+            .collect()
     }
 
     /// An expression over the rows, rewritten over the groups.

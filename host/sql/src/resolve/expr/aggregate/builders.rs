@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_aggregate as engine;
 use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
-use tidegate_functions::aggregate::{collecting, count_distinct, first, interval_sum, quantiles, top, whole_sum};
+use tidegate_functions::aggregate::{
+    FloatAggregate, collecting, count_distinct, first, interval_sum, of_floats, quantiles, top, whole_sum,
+};
 use tidegate_model::Position;
 
 use super::call::{AggregateCall, Built, Clauses, collected};
@@ -15,7 +16,10 @@ use crate::fail::{Planning, Result, invalid, unsupported};
 use crate::resolve::sorting::sort_options;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
-use crate::typing::{Conversion, float_key, float_key_bits, folded, interval_length, list_of_record, plan_column};
+use crate::typing::{
+    Conversion, float_key, float_key_bits, folded, group_key, interval_length, kernel, list_of_record, plan_column,
+    sort_key,
+};
 
 /// The largest number that APPROX_QUANTILES and APPROX_TOP_COUNT take.
 const MOST: i64 = 10_000;
@@ -34,7 +38,7 @@ pub(super) fn count_rows(clauses: &Clauses, at: Option<Position>) -> Result<Buil
 
 pub(super) fn count(call: AggregateCall<'_>) -> Result<Built> {
     if call.clauses.distinct {
-        call.check_comparable(&call.first)?;
+        call.check_groupable(&call.first)?;
     }
     let is_of_texts = call.clauses.distinct && call.first.ty == Type::String;
     let value = plan_column(call.first).expr;
@@ -48,13 +52,17 @@ pub(super) fn count(call: AggregateCall<'_>) -> Result<Built> {
 pub(super) fn count_if(call: AggregateCall<'_>) -> Result<Built> {
     let how = call.how();
     let condition = call.first.convert(&Type::Bool, how)?.expr;
+    let counted = if call.clauses.distinct { condition.clone() } else { lit(1_i64) };
+    // The rows with the best key are chosen before they are counted.
+    if call.clauses.having.is_some() {
+        let counted = when(condition, counted).end().planned()?;
+        return Ok((collected(engine::count::count_udaf(), vec![counted], call.clauses), Type::Int64));
+    }
     let filter = match &call.clauses.filter {
-        Some(filter) => condition.clone().and((**filter).clone()),
-        None => condition.clone(),
+        Some(filter) => condition.and((**filter).clone()),
+        None => condition,
     };
-    let distinct = call.clauses.distinct;
-    let clauses = Clauses { filter: Some(Box::new(filter)), distinct, ..Clauses::default() };
-    let counted = if distinct { condition } else { lit(1_i64) };
+    let clauses = Clauses { filter: Some(Box::new(filter)), distinct: call.clauses.distinct, ..Clauses::default() };
     Ok((collected(engine::count::count_udaf(), vec![counted], &clauses), Type::Int64))
 }
 
@@ -64,7 +72,7 @@ pub(super) fn sum(call: AggregateCall<'_>) -> Result<Built> {
     }
     let how = call.how();
     let value = number(call.first, how)?;
-    let function = if value.ty == Type::Int64 { whole_sum() } else { engine::sum::sum_udaf() };
+    let function = if value.ty == Type::Int64 { whole_sum() } else { of_floats(FloatAggregate::Sum) };
     Ok(of_value(function, value, call.clauses))
 }
 
@@ -72,7 +80,7 @@ pub(super) fn average(call: AggregateCall<'_>) -> Result<Built> {
     if call.first.ty == Type::Interval {
         return of_intervals(call, interval_sum(true));
     }
-    call.of_type(engine::average::avg_udaf(), &Type::Float64)
+    call.of_float(FloatAggregate::Average)
 }
 
 fn of_intervals(call: AggregateCall<'_>, function: Arc<AggregateUDF>) -> Result<Built> {
@@ -87,6 +95,9 @@ pub(super) fn minimum(call: AggregateCall<'_>) -> Result<Built> {
         return minimum_by(by_length(call));
     }
     call.check_comparable(&call.first)?;
+    if call.first.ty == Type::Float64 {
+        return call.of_float(FloatAggregate::Minimum);
+    }
     Ok(of_value(engine::min_max::min_udaf(), call.first, call.clauses))
 }
 
@@ -95,6 +106,9 @@ pub(super) fn maximum(call: AggregateCall<'_>) -> Result<Built> {
         return maximum_by(by_length(call));
     }
     call.check_comparable(&call.first)?;
+    if call.first.ty == Type::Float64 {
+        return call.of_float(FloatAggregate::Maximum);
+    }
     Ok(of_value(engine::min_max::max_udaf(), call.first, call.clauses))
 }
 
@@ -119,18 +133,31 @@ fn first_by(call: AggregateCall<'_>, ascending: bool) -> Result<Built> {
     };
     let by = if by.ty == Type::Interval { interval_length(by.expr) } else { by };
     call.check_comparable(&by)?;
+    if call.clauses.having.is_some() {
+        return Err(unsupported(format!("HAVING in {} of {}", call.name, call.first.ty), None, call.at));
+    }
+    // The engine's order knows no NaN.
+    if by.ty == Type::Float64 {
+        let having = Some((!ascending, float_key(by).expr));
+        let clauses = Clauses { filter: call.clauses.filter.clone(), having, ..Clauses::default() };
+        return Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses));
+    }
     let order_by = vec![by.expr.clone().sort(ascending, false)];
     let clauses = Clauses { filter: present(&by, call.clauses), order_by, ..Clauses::default() };
     Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses))
 }
 
 pub(super) fn any_value(call: AggregateCall<'_>) -> Result<Built> {
-    let clauses = Clauses { filter: call.clauses.filter.clone(), ignore_nulls: true, ..Clauses::default() };
+    let (filter, having) = (call.clauses.filter.clone(), call.clauses.having.clone());
+    let clauses = Clauses { filter, having, ignore_nulls: true, ..Clauses::default() };
     Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses))
 }
 
 pub(super) fn array_agg(call: AggregateCall<'_>) -> Result<Built> {
     let clauses = call.clauses;
+    if clauses.distinct {
+        call.check_groupable(&call.first)?;
+    }
     let ty = call.first.ty.clone();
     if matches!(ty, Type::Array(_) | Type::Record(_)) {
         return Err(invalid("ARRAY_AGG cannot collect arrays; collect STRUCTs or one field", call.at));
@@ -159,20 +186,53 @@ pub(super) fn array_concat_agg(call: AggregateCall<'_>) -> Result<Built> {
 
 pub(super) fn string_agg(call: AggregateCall<'_>) -> Result<Built> {
     let how = call.how();
-    let separator = call.second.unwrap_or_else(|| Typed::text(",")).convert(&Type::String, how)?;
-    let value = call.first.convert(&Type::String, how)?;
+    let is_bytes = call.first.ty == Type::Bytes;
+    if let Some(separator) = call.second.as_ref().filter(|separator| (separator.ty == Type::Bytes) != is_bytes)
+        && separator.ty != Type::Null
+    {
+        let message = format!("STRING_AGG of {} takes no separator of {}", call.first.ty, separator.ty);
+        return Err(invalid(message, call.at));
+    }
+    // The engine joins texts only: of BYTES those of their digits, which have the same order.
+    let text = |value: Typed| match value.ty {
+        Type::Bytes => Ok(Typed::new(kernel("to_hex", false, vec![value.expr]), Type::String)),
+        _ => value.convert(&Type::String, how),
+    };
+    let comma = || if is_bytes { Typed::text("2c") } else { Typed::text(",") };
+    let separator = call.second.map_or_else(|| Ok(comma()), &text)?;
+    let before = call.first.expr.clone();
+    let value = text(call.first)?;
     // The engine takes the separator as plain UTF-8 only, not as a view.
     let separator = folded(Typed::new(cast(separator.expr, DataType::Utf8), Type::String));
-    if separator.literal().is_none() {
-        return Err(invalid("the separator of STRING_AGG is a constant: a text or a parameter", call.at));
+    match separator.literal() {
+        None => {
+            return Err(invalid("the separator of STRING_AGG is a constant: a text or a parameter", call.at));
+        }
+        Some(separator) if separator.is_null() => {
+            return Err(invalid("the separator of STRING_AGG is NULL", call.at));
+        }
+        Some(_) => {}
+    }
+    let mut clauses = call.clauses.clone();
+    for key in clauses.order_by.iter_mut().filter(|key| key.expr == before) {
+        key.expr = value.expr.clone();
     }
     let arguments = vec![value.expr, separator.expr];
-    Ok((collected(engine::string_agg::string_agg_udaf(), arguments, call.clauses), Type::String))
+    let ty = if is_bytes { Type::Bytes } else { Type::String };
+    Ok((collected(engine::string_agg::string_agg_udaf(), arguments, &clauses), ty))
+}
+
+/// What the engine's STRING_AGG gives, as a value.
+pub(super) fn joined(value: Typed) -> Typed {
+    match value.ty {
+        Type::Bytes => Typed::new(kernel("from_hex", false, vec![value.expr]), Type::Bytes),
+        _ => value.uniform(),
+    }
 }
 
 pub(super) fn approx_count_distinct(call: AggregateCall<'_>) -> Result<Built> {
-    call.check_comparable(&call.first)?;
-    let value = float_key_bits(call.first);
+    call.check_groupable(&call.first)?;
+    let value = float_key_bits(sort_key(call.first));
     let (expr, _) = of_value(engine::approx_distinct::approx_distinct_udaf(), value, call.clauses);
     Ok((expr, Type::Int64))
 }
@@ -189,7 +249,7 @@ pub(super) fn approx_quantiles(call: AggregateCall<'_>) -> Result<Built> {
     };
     let value = if call.first.ty == Type::Null { call.first.convert(&Type::Float64, how)? } else { call.first };
     let ty = value.ty.clone();
-    Ok((collected(quantiles(parts), vec![value.expr], call.clauses), Type::Array(Box::new(ty))))
+    Ok((collected(quantiles(parts), vec![float_key(value).expr], call.clauses), Type::Array(Box::new(ty))))
 }
 
 pub(super) fn approx_top_count(call: AggregateCall<'_>) -> Result<Built> {
@@ -204,7 +264,7 @@ pub(super) fn approx_top_sum(call: AggregateCall<'_>) -> Result<Built> {
 
 /// The values with the largest sums of weights, or the most frequent ones.
 fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typed>) -> Result<Built> {
-    call.check_comparable(&call.first)?;
+    call.check_groupable(&call.first)?;
     let number = match number.as_ref().and_then(Typed::literal) {
         Some(ScalarValue::Int64(Some(n @ 1..=MOST))) => usize::try_from(*n).unwrap_or(1),
         _ => {
@@ -214,7 +274,7 @@ fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typ
     };
     let how = call.how();
     let weight = weight.map(|weight| self::number(weight, how)).transpose()?;
-    let value = plan_column(float_key(call.first));
+    let value = plan_column(group_key(call.first));
     let sum = weight.as_ref().map_or(Type::Int64, |weight| weight.ty.clone());
     let label = if weight.is_some() { "sum" } else { "count" };
     let fields = [Field { name: "value".to_owned(), ty: value.ty.clone() }, Field { name: label.to_owned(), ty: sum }];
@@ -222,13 +282,6 @@ fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typ
     let arguments = std::iter::once(value.expr).chain(weight.map(|weight| weight.expr)).collect();
     let element = Type::Struct { fields: fields.into(), open: false };
     Ok((collected(function, arguments, call.clauses), Type::Array(Box::new(element))))
-}
-
-/// CORR, which the engine leaves NULL where it is not defined. It is NaN where there are two pairs or more, which have a
-/// covariance.
-pub(in crate::resolve::expr) fn correlation(engine: Typed, covariance: Typed) -> Result<Typed> {
-    let nan = when(covariance.expr.is_not_null(), lit(f64::NAN)).end().planned()?;
-    Ok(Typed::new(core::coalesce(vec![engine.expr, nan]), Type::Float64))
 }
 
 /// Over a window; in a grouping it is resolved before it is built.
@@ -258,7 +311,7 @@ fn present(value: &Typed, clauses: &Clauses) -> Option<Box<Expr>> {
 
 /// ARRAY_AGG with a LIMIT, which holds no more values than that.
 fn first_of(limit: usize, value: Expr, clauses: &Clauses) -> Expr {
-    let with = Clauses { filter: clauses.filter.clone(), ..Clauses::default() };
+    let with = Clauses { filter: clauses.filter.clone(), having: clauses.having.clone(), ..Clauses::default() };
     let (order, keys): (Vec<_>, Vec<_>) =
         clauses.order_by.iter().map(|key| (sort_options(key), key.expr.clone())).unzip();
     let arguments = std::iter::once(value).chain(keys).collect();

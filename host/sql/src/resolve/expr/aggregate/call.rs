@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
+use tidegate_functions::aggregate::{FloatAggregate, having, of_floats};
 use tidegate_model::Position;
 
 use crate::fail::{Result, invalid};
@@ -23,6 +24,8 @@ pub(super) struct Clauses {
     pub(super) limit: Option<i64>,
     pub(super) ignore_nulls: bool,
     pub(super) respect_nulls: bool,
+    /// HAVING MAX, or HAVING MIN, of a key.
+    pub(super) having: Option<(bool, Expr)>,
 }
 
 /// A call with resolved arguments, as many as the function takes.
@@ -46,6 +49,17 @@ impl AggregateCall<'_> {
     /// # Errors
     /// If they cannot.
     pub(super) fn check_comparable(&self, value: &Typed) -> Result<()> {
+        if value.ty.is_sortable() {
+            return Ok(());
+        }
+        Err(invalid(format!("{} cannot compare values of type {}", self.name, value.ty), self.at))
+    }
+
+    /// Checks that values can be told apart.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub(super) fn check_groupable(&self, value: &Typed) -> Result<()> {
         if value.ty.is_groupable() {
             return Ok(());
         }
@@ -61,24 +75,29 @@ impl AggregateCall<'_> {
         Ok((collected(function, vec![plan_column(value).expr], self.clauses), ty.clone()))
     }
 
-    /// A function of two FLOAT64, which gives one.
+    /// An aggregate of FLOAT64.
     ///
     /// # Errors
-    /// As [`AggregateCall::of_type`].
-    pub(super) fn of_two_floats(self, function: Arc<AggregateUDF>) -> Result<Built> {
+    /// If an argument does not convert.
+    pub(super) fn of_float(self, which: FloatAggregate) -> Result<Built> {
         let how = self.how();
-        let Some(second) = self.second else {
-            return Err(invalid(format!("{} takes two arguments", self.name), self.at));
-        };
-        let (one, other) = (self.first.convert(&Type::Float64, how)?, second.convert(&Type::Float64, how)?);
-        Ok((collected(function, vec![one.expr, other.expr], self.clauses), Type::Float64))
+        let arguments = [Some(self.first), self.second].into_iter().flatten();
+        let arguments = arguments.map(|value| Ok(plan_column(value.convert(&Type::Float64, how)?).expr));
+        Ok((collected(of_floats(which), arguments.collect::<Result<_>>()?, self.clauses), Type::Float64))
     }
 }
 
 /// The engine's call of an aggregate function.
-pub(super) fn collected(function: Arc<AggregateUDF>, arguments: Vec<Expr>, clauses: &Clauses) -> Expr {
-    let Clauses { distinct, filter, order_by, limit: _, ignore_nulls, respect_nulls: _ } = clauses;
+pub(super) fn collected(function: Arc<AggregateUDF>, mut arguments: Vec<Expr>, clauses: &Clauses) -> Expr {
+    let Clauses { distinct, filter, order_by, ignore_nulls, having: key, limit: _, respect_nulls: _ } = clauses;
     let nulls = ignore_nulls.then_some(NullTreatment::IgnoreNulls);
+    let function = match key {
+        None => function,
+        Some((largest, key)) => {
+            arguments.push(key.clone());
+            having(function, *largest)
+        }
+    };
     let call = AggregateFunction::new_udf(function, arguments, *distinct, filter.clone(), order_by.clone(), nulls);
     Expr::AggregateFunction(call)
 }

@@ -13,6 +13,7 @@ use sqlparser::ast::{
     DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, HavingBound, HavingBoundKind, NullTreatment, Visit, Visitor,
 };
+use tidegate_functions::aggregate::safe;
 use tidegate_model::Position;
 
 use self::call::Clauses;
@@ -24,10 +25,10 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::float_key;
+use crate::typing::{float_key, group_key, interval_length, plan_column};
 
-pub(super) use builders::{NULLS_LEFT_OUT, correlation};
-pub(super) use table::{Aggregate, CORR, COVAR_SAMP, Frames, find, names};
+pub(super) use builders::NULLS_LEFT_OUT;
+pub(super) use table::{Aggregate, find, names};
 
 /// Whether some expression in `tree` calls an aggregate function.
 pub(in crate::resolve) fn calls_aggregate(tree: &impl Visit) -> bool {
@@ -59,6 +60,7 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
+        safe: bool,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
@@ -79,14 +81,10 @@ impl Resolver<'_> {
         {
             return self.string_agg_limited(call, list, at, cx);
         }
-        let Built { expr, ty, limit } = self.build_aggregate(function, call, false, at, cx)?;
+        let Built { expr, ty, limit } = self.build_aggregate(function, call, (false, safe), at, cx)?;
         let fresh = self.fresh();
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
         let value = (function.finish)(Typed::new(carried(&mut calls.aggregates, expr, fresh), ty));
-        if name == table::CORR {
-            let covariance = self.aggregate(&table::COVAR_SAMP, call, at, cx)?;
-            return correlation(value, covariance);
-        }
         Ok(match limit {
             // No array is longer than an i32 counts, and the engine takes no larger number.
             Some(limit) => {
@@ -102,18 +100,19 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
+        safe: bool,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<(Expr, Type)> {
         let name = function.name;
-        let Built { expr, ty, limit } = self.build_aggregate(function, call, true, at, cx)?;
+        let Built { expr, ty, limit } = self.build_aggregate(function, call, (true, safe), at, cx)?;
         if limit.is_some() {
             return Err(invalid(format!("{name} ... OVER takes no LIMIT"), at));
         }
         if ty == Type::Interval && function.by_order {
             return Err(unsupported(format!("{name} of INTERVAL ... OVER"), None, at));
         }
-        if function.frames == Frames::None {
+        if !function.has_window {
             return Err(unsupported(format!("{name} ... OVER"), None, at));
         }
         Ok((expr, ty))
@@ -149,7 +148,7 @@ impl Resolver<'_> {
         list.args.truncate(1);
         list.clauses.push(FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::IgnoreNulls));
         let call = Function { args: FunctionArguments::List(list), ..call.clone() };
-        let texts = self.aggregate(&table::ARRAY_AGG, &call, at, cx)?;
+        let texts = self.aggregate(&table::ARRAY_AGG, &call, false, at, cx)?;
         let arguments = vec![Argument::Value(texts), Argument::Value(separator)];
         self.build("ARRAY_TO_STRING", arguments, at, cx)
     }
@@ -158,7 +157,7 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
-        over: bool,
+        (over, is_safe): (bool, bool),
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Built> {
@@ -194,7 +193,7 @@ impl Resolver<'_> {
                 FunctionArgumentClause::OrderBy(keys) => {
                     for key in keys {
                         let value = self.expr(&key.expr, &mut inner)?;
-                        let value = if clauses.distinct { float_key(value) } else { value };
+                        let value = if clauses.distinct { group_key(value) } else { value };
                         ordered_by.push((value.expr.clone(), place(&key.expr)));
                         let key = sorted(value, key)?;
                         // A key that stands twice decides nothing the second time, and the engine fails on it.
@@ -228,7 +227,7 @@ impl Resolver<'_> {
                         None
                     } else {
                         let value = self.expr(ast, &mut inner)?;
-                        Some(if clauses.distinct { float_key(value) } else { value })
+                        Some(if clauses.distinct { group_key(value) } else { value })
                     });
                 }
                 FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::WildcardWithOptions(_)) => {
@@ -245,12 +244,29 @@ impl Resolver<'_> {
             return Err(unsupported(format!("LIMIT in {name}"), None, at));
         }
         let (expr, ty) = match extreme {
-            Some((largest, by)) => {
+            Some(_) if over => return Err(invalid(format!("{name} ... OVER takes no HAVING"), at)),
+            // The engine's own finds the row with the key, with less work.
+            Some((largest, by)) if name == table::ANY_VALUE => {
                 arguments.push(Some(by));
                 let function = if largest { &table::MAX_BY } else { &table::MIN_BY };
                 function.call(arguments, &clauses, at)?
             }
+            Some((largest, by)) => {
+                if by.ty != Type::Interval && !by.ty.is_sortable() {
+                    return Err(invalid(format!("HAVING cannot compare values of type {}", by.ty), at));
+                }
+                let by = if by.ty == Type::Interval { interval_length(by.expr) } else { plan_column(float_key(by)) };
+                clauses.having = Some((largest, by.expr));
+                function.call(arguments, &clauses, at)?
+            }
             None => function.call(arguments, &clauses, at)?,
+        };
+        let expr = match expr {
+            Expr::AggregateFunction(mut call) if is_safe => {
+                call.func = safe(call.func);
+                Expr::AggregateFunction(call)
+            }
+            expr => expr,
         };
         Ok(Built { expr, ty, limit: clauses.limit })
     }

@@ -3,13 +3,14 @@
 use datafusion::functions_aggregate as engine;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::cast;
+use tidegate_functions::aggregate::FloatAggregate;
 use tidegate_model::Position;
 
 use super::builders as build;
 use super::call::{AggregateCall, Built, Clauses};
 use crate::fail::{Result, invalid};
 use crate::typed::Typed;
-use crate::types::Type::{Bool, Float64, Int64};
+use crate::types::Type::{Bool, Int64};
 
 /// An aggregate function.
 #[derive(Debug)]
@@ -27,36 +28,26 @@ pub(in crate::resolve::expr) struct Aggregate {
     /// Whether it gives the first of its values by their order. INTERVALs are ordered by their lengths, which takes
     /// another function of the engine, and one that windows do not have.
     pub(super) by_order: bool,
-    pub(in crate::resolve::expr) frames: Frames,
+    /// Whether it can be computed over a window.
+    pub(super) has_window: bool,
     build: fn(AggregateCall<'_>) -> Result<Built>,
     /// What the value becomes that the engine's function gives.
-    pub(super) finish: fn(Typed) -> Typed,
+    pub(in crate::resolve::expr) finish: fn(Typed) -> Typed,
 }
 
-/// The frames of windows over which an aggregate function can be computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::resolve::expr) enum Frames {
-    None,
-    /// Those that start at UNBOUNDED PRECEDING.
-    Growing,
-    All,
-}
-
+pub(super) const ANY_VALUE: &str = "ANY_VALUE";
 pub(super) const ARRAY_AGG: Aggregate = Aggregate::new("ARRAY_AGG", 1, build::array_agg).with_limit();
-pub(in crate::resolve::expr) const CORR: &str = "CORR";
-pub(in crate::resolve::expr) const COVAR_SAMP: Aggregate =
-    Aggregate::new("COVAR_SAMP", 2, |call| call.of_two_floats(engine::covariance::covar_samp_udaf()));
 /// Which key it is about is known after grouping only, so [`super`] resolves it.
-pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::grouping);
-pub(super) const MAX_BY: Aggregate = Aggregate::new("MAX_BY", 2, build::maximum_by);
-pub(super) const MIN_BY: Aggregate = Aggregate::new("MIN_BY", 2, build::minimum_by);
+pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::grouping).without_having();
+pub(super) const MAX_BY: Aggregate = Aggregate::new("MAX_BY", 2, build::maximum_by).without_having();
+pub(super) const MIN_BY: Aggregate = Aggregate::new("MIN_BY", 2, build::minimum_by).without_having();
 /// With a LIMIT it is the list of the first texts, joined, which [`super`] makes.
 pub(super) const STRING_AGG: Aggregate =
-    Aggregate::new("STRING_AGG", 2, build::string_agg).at_least(1).finished_by(Typed::uniform);
+    Aggregate::new("STRING_AGG", 2, build::string_agg).at_least(1).finished_by(build::joined);
 
 /// Every aggregate function, in alphabetical order.
 static TABLE: [Aggregate; 33] = [
-    Aggregate::new("ANY_VALUE", 1, build::any_value).with_having(),
+    Aggregate::new(ANY_VALUE, 1, build::any_value),
     Aggregate::new("APPROX_COUNT_DISTINCT", 1, build::approx_count_distinct)
         // The engine's number has no sign, and cannot be negated.
         .finished_by(|value| Typed::new(cast(value.expr, value.ty.arrow()), value.ty)),
@@ -65,35 +56,35 @@ static TABLE: [Aggregate; 33] = [
     Aggregate::new("APPROX_TOP_SUM", 3, build::approx_top_sum),
     ARRAY_AGG,
     Aggregate::new("ARRAY_CONCAT_AGG", 1, build::array_concat_agg)
-        .over(Frames::None)
+        .without_window()
+        .without_having()
         .finished_by(|value| Typed::new(nested::flatten(value.expr), value.ty)),
-    Aggregate::new("AVG", 1, build::average).over(Frames::All),
+    Aggregate::new("AVG", 1, build::average),
     Aggregate::new("BIT_AND", 1, |call| call.of_type(engine::bit_and_or_xor::bit_and_udaf(), &Int64)),
     Aggregate::new("BIT_OR", 1, |call| call.of_type(engine::bit_and_or_xor::bit_or_udaf(), &Int64)),
     Aggregate::new("BIT_XOR", 1, |call| call.of_type(engine::bit_and_or_xor::bit_xor_udaf(), &Int64)),
     Aggregate::new("BOOL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
     Aggregate::new("BOOL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),
-    // Where it is not defined the engine gives NULL, of which `correlation` makes NaN.
-    Aggregate::new(CORR, 2, |call| call.of_two_floats(engine::correlation::corr_udaf())),
-    Aggregate::new("COUNT", 1, build::count).with_star().over(Frames::All),
-    Aggregate::new("COUNTIF", 1, build::count_if).over(Frames::All),
-    Aggregate::new("COVAR_POP", 2, |call| call.of_two_floats(engine::covariance::covar_pop_udaf())),
-    COVAR_SAMP,
+    Aggregate::new("CORR", 2, |call| call.of_float(FloatAggregate::Correlation)),
+    Aggregate::new("COUNT", 1, build::count).with_star(),
+    Aggregate::new("COUNTIF", 1, build::count_if),
+    Aggregate::new("COVAR_POP", 2, |call| call.of_float(FloatAggregate::CovariancePop)),
+    Aggregate::new("COVAR_SAMP", 2, |call| call.of_float(FloatAggregate::CovarianceSamp)),
     GROUPING,
     Aggregate::new("LOGICAL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
     Aggregate::new("LOGICAL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),
-    Aggregate::new("MAX", 1, build::maximum).over(Frames::All).of_order(),
+    Aggregate::new("MAX", 1, build::maximum).of_order(),
     MAX_BY,
-    Aggregate::new("MIN", 1, build::minimum).over(Frames::All).of_order(),
+    Aggregate::new("MIN", 1, build::minimum).of_order(),
     MIN_BY,
-    Aggregate::new("STDDEV", 1, |call| call.of_type(engine::stddev::stddev_udaf(), &Float64)),
-    Aggregate::new("STDDEV_POP", 1, |call| call.of_type(engine::stddev::stddev_pop_udaf(), &Float64)),
-    Aggregate::new("STDDEV_SAMP", 1, |call| call.of_type(engine::stddev::stddev_udaf(), &Float64)),
+    Aggregate::new("STDDEV", 1, |call| call.of_float(FloatAggregate::DeviationSamp)),
+    Aggregate::new("STDDEV_POP", 1, |call| call.of_float(FloatAggregate::DeviationPop)),
+    Aggregate::new("STDDEV_SAMP", 1, |call| call.of_float(FloatAggregate::DeviationSamp)),
     STRING_AGG,
-    Aggregate::new("SUM", 1, build::sum).over(Frames::All),
-    Aggregate::new("VARIANCE", 1, |call| call.of_type(engine::variance::var_samp_udaf(), &Float64)),
-    Aggregate::new("VAR_POP", 1, |call| call.of_type(engine::variance::var_pop_udaf(), &Float64)),
-    Aggregate::new("VAR_SAMP", 1, |call| call.of_type(engine::variance::var_samp_udaf(), &Float64)),
+    Aggregate::new("SUM", 1, build::sum),
+    Aggregate::new("VARIANCE", 1, |call| call.of_float(FloatAggregate::VarianceSamp)),
+    Aggregate::new("VAR_POP", 1, |call| call.of_float(FloatAggregate::VariancePop)),
+    Aggregate::new("VAR_SAMP", 1, |call| call.of_float(FloatAggregate::VarianceSamp)),
 ];
 
 /// The aggregate function of a name, in capitals.
@@ -107,7 +98,7 @@ pub(in crate::resolve::expr) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Aggregate {
-    /// A function of so many arguments, over frames that start at UNBOUNDED PRECEDING, without other flags.
+    /// A function of so many arguments, without flags.
     const fn new(name: &'static str, arguments: usize, build: fn(AggregateCall<'_>) -> Result<Built>) -> Self {
         Self {
             name,
@@ -115,9 +106,9 @@ impl Aggregate {
             most: arguments,
             takes_star: false,
             takes_limit: false,
-            takes_having: false,
+            takes_having: true,
             by_order: false,
-            frames: Frames::Growing,
+            has_window: true,
             build,
             finish: |value| value,
         }
@@ -135,16 +126,16 @@ impl Aggregate {
         Self { takes_limit: true, ..self }
     }
 
-    const fn with_having(self) -> Self {
-        Self { takes_having: true, ..self }
+    const fn without_having(self) -> Self {
+        Self { takes_having: false, ..self }
     }
 
     const fn of_order(self) -> Self {
         Self { by_order: true, ..self }
     }
 
-    const fn over(self, frames: Frames) -> Self {
-        Self { frames, ..self }
+    const fn without_window(self) -> Self {
+        Self { has_window: false, ..self }
     }
 
     const fn finished_by(self, finish: fn(Typed) -> Typed) -> Self {

@@ -6,20 +6,18 @@
 mod spec;
 mod table;
 
-use std::sync::Arc;
-
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{AggregateUDF, Expr, WindowFunctionDefinition, cast, lit};
+use datafusion::logical_expr::{Expr, WindowFunctionDefinition, cast, when};
 use sqlparser::ast::{
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, NamedWindowDefinition,
     NullTreatment, WindowType,
 };
-use tidegate_functions::aggregate::{moving_sum, watched};
+use tidegate_functions::aggregate::watched;
 use tidegate_model::{Position, nearest};
 
-use super::aggregate::{self, Aggregate, Frames};
-use crate::fail::{Result, invalid, place_of, unsupported};
+use super::aggregate::{self, Aggregate};
+use crate::fail::{Planning, Result, invalid, place_of, unsupported};
 use crate::resolve::calls::{Calls, carried};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
@@ -27,7 +25,6 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::Conversion;
 
 use self::spec::Over;
 use self::table::WindowCall;
@@ -40,7 +37,7 @@ impl Resolver<'_> {
         &mut self,
         name: &str,
         call: &Function,
-        window: &WindowType,
+        (window, safe): (&WindowType, bool),
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
@@ -51,7 +48,7 @@ impl Resolver<'_> {
         let over = self.over(window, named, at, cx)?;
         let aggregate = aggregate::find(name);
         let (expr, ty) = match aggregate {
-            Some(function) => self.aggregate_over(function, call, at, cx)?,
+            Some(function) => self.aggregate_over(function, call, safe, at, cx)?,
             None => self.window_call(name, call, &over, at, cx)?,
         };
         let Expr::WindowFunction(mut function) = expr else {
@@ -59,25 +56,27 @@ impl Resolver<'_> {
         };
         if let WindowFunctionDefinition::AggregateUDF(udaf) = function.fun {
             let whole = over.frame.start_bound.is_unbounded() && over.frame.end_bound.is_unbounded();
-            let moves = !over.frame.start_bound.is_unbounded();
-            let udaf = if moves { moving(udaf, &ty) } else { udaf };
             function.fun = WindowFunctionDefinition::AggregateUDF(watched(udaf, whole));
         }
         let params = &mut function.params;
-        if over.empty {
+        if let Some(only) = over.only {
             match aggregate {
-                // The aggregate of no rows.
-                Some(_) => params.filter = Some(Box::new(lit(false))),
-                None => return Typed::null().convert(&ty, Conversion::implicit(at)),
+                Some(_) => {
+                    params.filter = Some(Box::new(match params.filter.take() {
+                        Some(filter) => only.and(*filter),
+                        None => only,
+                    }));
+                }
+                // A value of one of its rows, which are all alike here.
+                None => {
+                    if let Some(value) = params.args.first_mut() {
+                        *value = when(only, value.clone()).end().planned()?;
+                    }
+                }
             }
         }
-        if params.distinct && over.framed {
+        if params.distinct && (over.framed || !over.order_by.is_empty()) {
             return Err(invalid(format!("{name}(DISTINCT ...) OVER takes no ORDER BY and no frame"), at));
-        }
-        let growing_only = aggregate.is_some_and(|function| function.frames != Frames::All);
-        if growing_only && !over.empty && !over.frame.start_bound.is_unbounded() {
-            let what = format!("{name} over a frame that does not start at UNBOUNDED PRECEDING");
-            return Err(unsupported(what, None, at));
         }
         params.partition_by = over.partition_by;
         params.order_by = over.order_by;
@@ -87,11 +86,8 @@ impl Resolver<'_> {
         let column = carried(&mut calls.windows, Expr::WindowFunction(function), fresh);
         // The engine's ranking functions give unsigned numbers.
         let expr = if ty == Type::Int64 { cast(column, DataType::Int64) } else { column };
-        let value = Typed::new(expr, ty).uniform();
-        if name == aggregate::CORR {
-            let covariance = self.window(aggregate::COVAR_SAMP.name, call, window, at, cx)?;
-            return aggregate::correlation(value, covariance);
-        }
+        let value = Typed::new(expr, ty);
+        let value = aggregate.map_or_else(|| value.clone(), |function| (function.finish)(value.clone())).uniform();
         Ok(value)
     }
 
@@ -115,12 +111,13 @@ impl Resolver<'_> {
         &mut self,
         function: &'static Aggregate,
         call: &Function,
+        safe: bool,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<(Expr, Type)> {
         // Of a grouped SELECT the arguments may be aggregates, but not window calls again.
         let windows = cx.windows.take();
-        let built = self.aggregate_call(function, call, at, cx);
+        let built = self.aggregate_call(function, call, safe, at, cx);
         cx.windows = windows;
         let (expr, ty) = built?;
         let name = function.name;
@@ -203,15 +200,6 @@ impl Resolver<'_> {
         let outcome = read();
         cx.windows = windows;
         outcome.map(|()| (arguments, ignore_nulls))
-    }
-}
-
-/// An aggregate over a frame that values leave, which the engine subtracts from sums.
-fn moving(function: Arc<AggregateUDF>, ty: &Type) -> Arc<AggregateUDF> {
-    match function.name() {
-        "sum" if *ty == Type::Float64 => moving_sum(false),
-        "avg" if *ty == Type::Float64 => moving_sum(true),
-        _ => function,
     }
 }
 

@@ -1,19 +1,22 @@
 //! The OVER clause: partitions, order, frame, and the named windows of a WINDOW clause.
 
-use datafusion::logical_expr::{Expr, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::functions::math::expr_fn as math;
+use datafusion::logical_expr::{Expr, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
     Expr as Ast, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByExpr, WindowFrame as AstFrame,
     WindowFrameBound as AstBound, WindowFrameUnits as AstUnits, WindowSpec, WindowType,
 };
+use tidegate_functions::scalar::{raised, raised_as};
 use tidegate_model::{Position, nearest};
 
-use crate::fail::{Result, invalid, place, place_of, unsupported};
+use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::types::Type;
-use crate::typing::float_key;
+use crate::typing::{float_key, sort_key};
 
 /// An OVER clause as written, merged with the named windows that it builds on.
 struct Spec<'a> {
@@ -27,9 +30,9 @@ pub(super) struct Over {
     pub(super) partition_by: Vec<Expr>,
     pub(super) order_by: Vec<SortExpr>,
     pub(super) frame: WindowFrame,
-    /// Whether the frame has no row by its bounds, such as `ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING`. Then it is not
-    /// `frame`, which is the whole partition: the engine fails for such bounds.
-    pub(super) empty: bool,
+    /// Of a frame that has no row by its bounds, such as `ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING`: which rows it has
+    /// nevertheless. Then it is not `frame`, for the engine fails for such bounds.
+    pub(super) only: Option<Expr>,
     /// Whether the text gives the frame.
     pub(super) framed: bool,
 }
@@ -59,7 +62,7 @@ impl Resolver<'_> {
                 }
                 // A constant is one partition: the same as none.
                 if value.literal().is_none() {
-                    partition_by.push(float_key(value).expr);
+                    partition_by.push(sort_key(value).expr);
                 }
             }
             let mut order_by = Vec::new();
@@ -74,33 +77,32 @@ impl Resolver<'_> {
         };
         let resolved = resolve();
         cx.windows = windows;
-        let (partition_by, order_by, ty) = resolved?;
-        let frame = match spec.frame {
-            None => Some(WindowFrame::new((!order_by.is_empty()).then_some(false))),
-            Some(frame) => self.frame(frame, &order_by, &ty, at, cx)?,
+        let (partition_by, mut order_by, ty) = resolved?;
+        let (frame, only) = match spec.frame {
+            None => (WindowFrame::new((!order_by.is_empty()).then_some(false)), None),
+            Some(frame) => self.frame(frame, &mut order_by, &ty, at, cx)?,
         };
-        let empty = frame.is_none();
-        let frame = frame.unwrap_or_else(|| WindowFrame::new(None));
         let frame = if by_peers { in_groups(frame) } else { frame };
         let framed = spec.frame.is_some();
-        Ok(Over { partition_by, order_by, frame, empty, framed })
+        Ok(Over { partition_by, order_by, frame, only, framed })
     }
 
-    /// The frame; `None` if it is empty by its bounds.
+    /// The frame, and `Over::only`. The keys are changed where the engine could not compute with them.
     fn frame(
         &mut self,
         frame: &AstFrame,
-        order_by: &[SortExpr],
+        order_by: &mut [SortExpr],
         key: &Type,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
-    ) -> Result<Option<WindowFrame>> {
+    ) -> Result<(WindowFrame, Option<Expr>)> {
         let units = match frame.units {
             AstUnits::Rows => WindowFrameUnits::Rows,
             AstUnits::Range => WindowFrameUnits::Range,
             AstUnits::Groups => return Err(unsupported("a frame of GROUPS", Some("there are ROWS and RANGE"), at)),
         };
-        let mut bound = |bound: &AstBound| -> Result<(i8, Option<String>)> {
+        let is_single_number = key.is_number() && order_by.len() == 1;
+        let mut bound = |bound: &AstBound| -> Result<(i8, Option<Distance>)> {
             let (side, distance) = match bound {
                 AstBound::CurrentRow => return Ok((0, None)),
                 AstBound::Preceding(distance) => (-1, distance),
@@ -108,17 +110,25 @@ impl Resolver<'_> {
             };
             let Some(distance) = distance else { return Ok((side * 2, None)) };
             let value = self.expr(distance, &mut Context::new(cx.scope, cx.environment, Clause::Frame))?;
-            let number = match value.literal() {
-                Some(ScalarValue::Int64(Some(n))) if *n >= 0 => n.to_string(),
-                Some(ScalarValue::Float64(Some(n))) if *n >= 0.0 && units == WindowFrameUnits::Range => n.to_string(),
-                _ => return Err(invalid("a frame's distance is a constant number that is not negative", at)),
-            };
-            if units == WindowFrameUnits::Range && !(key.is_number() && order_by.len() == 1) {
+            let is_range = units == WindowFrameUnits::Range;
+            if is_range && !is_single_number {
                 let message =
                     "RANGE with a distance needs one numeric ORDER BY key; for times, write UNIX_SECONDS(...)";
                 return Err(invalid(message, at));
             }
-            Ok((side, Some(number)))
+            let distance = match value.literal() {
+                Some(ScalarValue::Int64(Some(n))) if *n >= 0 => {
+                    Distance::of_whole(*n, is_range && *key == Type::Float64)
+                }
+                Some(ScalarValue::Float64(Some(x))) if *x >= 0.0 && is_range && *key == Type::Float64 => {
+                    Distance::Float(*x)
+                }
+                Some(ScalarValue::Float64(Some(x))) if *x >= 0.0 && is_range => {
+                    return Err(invalid(format!("a frame's distance of {x} needs a key of FLOAT64, not {key}"), at));
+                }
+                _ => return Err(invalid("a frame's distance is a constant number that is not negative", at)),
+            };
+            Ok((side, Some(distance)))
         };
         let (start, from) = bound(&frame.start_bound)?;
         let (end, to) = frame.end_bound.as_ref().map_or(Ok((0, None)), &mut bound)?;
@@ -128,39 +138,127 @@ impl Resolver<'_> {
         // The same frame is the same value, however it is written: the engine computes equal calls once, and fails for two
         // that differ in a value that their names do not show.
         match (units, start, end) {
-            (_, -2, 2) => return Ok(Some(WindowFrame::new(None))),
+            (_, -2, 2) => return Ok((WindowFrame::new(None), None)),
             (WindowFrameUnits::Range, ..) if order_by.is_empty() => {
                 return Err(invalid("a frame of RANGE needs an ORDER BY", at));
             }
-            (WindowFrameUnits::Range, -2, 0) => return Ok(Some(WindowFrame::new(Some(false)))),
+            (WindowFrameUnits::Range, -2, 0) => return Ok((WindowFrame::new(Some(false)), None)),
             _ => {}
         }
-        if let (Some(from), Some(to)) = (&from, &to)
-            && start == end
-            && if start < 0 { is_less(from, to) } else { is_less(to, from) }
-        {
-            return Ok(None);
+        let is_empty = match (from, to) {
+            (Some(from), Some(to)) if start == end => {
+                if start < 0 {
+                    from.is_less(to)
+                } else {
+                    to.is_less(from)
+                }
+            }
+            _ => false,
+        };
+        let is_range = units == WindowFrameUnits::Range && (from.is_some() || to.is_some());
+        if let (true, Some(sort)) = (is_range, order_by.first_mut()) {
+            for (side, distance) in [(start, from), (end, to)] {
+                if distance.is_some_and(Distance::is_infinite) {
+                    refuse_far_infinity(sort, side)?;
+                }
+            }
         }
-        let scalar = |distance: Option<String>| match (units, distance) {
-            (WindowFrameUnits::Rows, distance) => ScalarValue::UInt64(distance.and_then(|number| number.parse().ok())),
-            // Converted to the type of the key by the engine.
-            (_, Some(number)) => ScalarValue::Utf8(Some(number)),
+        if is_empty {
+            return Ok(match (is_range, order_by.first()) {
+                // No distance leads away from NULL, NaN and the infinities: their frames are their peers.
+                (true, Some(sort)) => {
+                    let bound = || WindowFrameBound::CurrentRow;
+                    (WindowFrame::new_bounds(units, bound(), bound()), Some(is_immovable(&sort.expr, key)))
+                }
+                _ => (WindowFrame::new(None), Some(lit(false))),
+            });
+        }
+        // A key that is moved beyond its type must neither wrap nor reach the infinities.
+        let scale = match (is_range, order_by.first_mut()) {
+            (true, Some(sort)) if *key == Type::Int64 => {
+                sort.expr = cast(sort.expr.clone(), WIDE);
+                1.0
+            }
+            (true, Some(sort)) if from.into_iter().chain(to).any(Distance::is_far) => {
+                sort.expr = sort.expr.clone() * lit(QUARTER);
+                QUARTER
+            }
+            _ => 1.0,
+        };
+        let scalar = |distance: Option<Distance>| match (units, distance) {
+            (WindowFrameUnits::Rows, Some(Distance::Whole(n))) => ScalarValue::UInt64(u64::try_from(n).ok()),
+            (WindowFrameUnits::Rows, _) => ScalarValue::UInt64(None),
+            (_, Some(Distance::Whole(n))) => ScalarValue::Decimal128(Some(n.into()), 38, 0),
+            (_, Some(Distance::Float(x))) => ScalarValue::Float64(Some(x * scale)),
             (_, None) => ScalarValue::Null,
         };
-        let engine = |side: i8, distance: Option<String>| match side {
+        let engine = |side: i8, distance: Option<Distance>| match side {
             0 => WindowFrameBound::CurrentRow,
             side if side < 0 => WindowFrameBound::Preceding(scalar(distance)),
             _ => WindowFrameBound::Following(scalar(distance)),
         };
-        Ok(Some(WindowFrame::new_bounds(units, engine(start, from), engine(end, to))))
+        Ok((WindowFrame::new_bounds(units, engine(start, from), engine(end, to)), None))
     }
 }
 
-/// Whether a number is less than another one; both are not negative.
-fn is_less(number: &str, other: &str) -> bool {
-    match (number.parse::<u64>(), other.parse::<u64>()) {
-        (Ok(number), Ok(other)) => number < other,
-        _ => number.parse::<f64>().unwrap_or(f64::NAN) < other.parse::<f64>().unwrap_or(f64::NAN),
+/// A type in which no INT64 is moved too far by another one.
+const WIDE: DataType = DataType::Decimal128(38, 0);
+
+/// The part of a FLOAT64 of which no sum of two overflows.
+const QUARTER: f64 = 0.25;
+
+/// How far from the key a frame of RANGE begins or ends, or how many rows from the current one a frame of ROWS.
+#[derive(Clone, Copy)]
+enum Distance {
+    Whole(i64),
+    Float(f64),
+}
+
+impl Distance {
+    #[expect(clippy::cast_precision_loss, reason = "the key has no more digits")]
+    fn of_whole(n: i64, as_float: bool) -> Self {
+        if as_float { Self::Float(n as f64) } else { Self::Whole(n) }
+    }
+
+    fn is_less(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Whole(one), Self::Whole(other)) => one < other,
+            (Self::Float(one), Self::Float(other)) => one < other,
+            _ => false,
+        }
+    }
+
+    fn is_infinite(self) -> bool {
+        matches!(self, Self::Float(x) if x.is_infinite())
+    }
+
+    /// Whether a key that is moved so far may overflow.
+    fn is_far(self) -> bool {
+        matches!(self, Self::Float(x) if x.is_finite() && x > 1e290)
+    }
+}
+
+/// Refuses the infinity from which an infinite distance leads nowhere, which is on the side to which the frame reaches.
+fn refuse_far_infinity(sort: &mut SortExpr, side: i8) -> Result<()> {
+    let infinity = if (side < 0) == sort.asc { f64::INFINITY } else { f64::NEG_INFINITY };
+    let message = "an infinite distance of a frame leads nowhere from a key that is infinite as well";
+    let error = raised_as(&raised(lit(message)), &DataType::Float64);
+    if let Some(error) = error {
+        let key = sort.expr.clone();
+        sort.expr = when(key.clone().eq(lit(infinity)), error).otherwise(key).planned()?;
+    }
+    Ok(())
+}
+
+/// Whether a key is a value from which no distance leads away.
+fn is_immovable(key: &Expr, ty: &Type) -> Expr {
+    let is_null = key.clone().is_null();
+    match ty {
+        Type::Float64 => is_null
+            .or(math::isnan(key.clone()))
+            .or(key.clone().eq(lit(f64::INFINITY)))
+            .or(key.clone().eq(lit(f64::NEG_INFINITY))),
+        _ => is_null,
     }
 }
 

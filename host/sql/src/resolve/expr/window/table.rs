@@ -11,7 +11,7 @@ use super::super::aggregate::NULLS_LEFT_OUT;
 use crate::fail::{Result, invalid, unsupported};
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{Conversion, plan_column};
+use crate::typing::{Conversion, float_key, plan_column};
 
 /// A window function.
 #[derive(Debug)]
@@ -181,6 +181,8 @@ fn percentile_of(call: &WindowCall<'_>, interpolates: bool) -> Result<Built> {
     };
     let value = call.value();
     let value = if interpolates { value.convert(&Type::Float64, how)? } else { value };
+    // NaN is the smallest.
+    let value = float_key(value);
     let definition = WindowFunctionDefinition::AggregateUDF(percentile(part, interpolates));
     let mut function = WindowFunction::new(definition, vec![value.expr]);
     function.params.null_treatment = ignore_nulls.then_some(NullTreatment::IgnoreNulls);
