@@ -2,9 +2,10 @@
 
 use datafusion::arrow::array::Array;
 use datafusion::functions_nested::expr_fn as nested;
-use datafusion::logical_expr::{Expr, Operator, lit, when};
+use datafusion::logical_expr::{Expr, Operator, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Function, FunctionArguments};
+use tidegate_functions::array_subquery::Finish;
 use tidegate_functions::scalar::nullable;
 use tidegate_model::{Code, Position};
 
@@ -13,9 +14,10 @@ use crate::fail::{Planning, Result, fail, invalid, unsupported};
 use crate::library::like_pattern;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
+use crate::text::{LIKE_ALL, LIKE_ANY, marker_name};
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats};
+use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats, over_list};
 
 /// The most values of a list that are compared one by one, and of a constant array that becomes a list.
 const MOST_ITEMS: usize = 5_000;
@@ -82,6 +84,11 @@ impl Resolver<'_> {
         let (any, patterns): (bool, Vec<&Ast>) = match pattern {
             Ast::Tuple(patterns) if any => (true, patterns.iter().collect()),
             Ast::Nested(pattern) if any => (true, vec![pattern]),
+            Ast::Function(call) if let Some((any, array)) = patterns_of_array(call) => match array {
+                Ast::Array(patterns) if patterns.elem.is_empty() => return Ok(boolean(lit(!any))),
+                Ast::Array(patterns) => (any, patterns.elem.iter().collect()),
+                array => return self.like_array(value, (array, any), (negated, without_case), at, cx),
+            },
             Ast::Function(call) if quantified(call).is_some() => match &call.args {
                 FunctionArguments::List(list) => {
                     let patterns = list.args.iter().map(plain_argument).collect::<Result<_>>()?;
@@ -104,6 +111,58 @@ impl Resolver<'_> {
         let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
         all.map(boolean).ok_or_else(|| invalid("LIKE needs a pattern", at))
     }
+
+    /// `value LIKE ANY UNNEST(array)`: true if an element matches, else NULL if one might, else false; and as all of them
+    /// would be joined by AND for ALL.
+    fn like_array(
+        &mut self,
+        value: Typed,
+        (array, any): (&Ast, bool),
+        (negated, without_case): (bool, bool),
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let array = self.expr(array, cx)?;
+        let (array, _) = self.as_array(array);
+        let item = match (&array.ty, array.ty.element()) {
+            // NULL has no elements.
+            (Type::Null, _) => return Ok(boolean(lit(!any))),
+            (Type::Array(_), Some(item)) => item,
+            (ty, _) => return Err(invalid(format!("LIKE ANY UNNEST takes an array of patterns, not {ty}"), at)),
+        };
+        if let Some(patterns) = literal_items(&array) {
+            let mut all = Vec::with_capacity(patterns.len());
+            for pattern in patterns {
+                let (value, pattern) = texts(value.clone(), pattern, without_case, at)?;
+                all.push(like_pattern(value.expr, pattern, negated, without_case));
+            }
+            let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
+            return Ok(boolean(all.unwrap_or_else(|| lit(!any))));
+        }
+        let name = self.fresh();
+        let (value, pattern) = texts(value, Typed::new(col(&name), item), without_case, at)?;
+        let like = like_pattern(value.expr, pattern, negated, without_case);
+        let exists = |condition: Expr| {
+            over_list(array.expr.clone(), name.clone(), Some(condition), lit(1_i64), Finish::Exists)
+        };
+        let (decided, unknown) = (if any { like.clone().is_true() } else { like.clone().is_false() }, like.is_null());
+        let null = Expr::Literal(ScalarValue::Boolean(None), None);
+        let outcome = when(exists(decided)?, lit(any)).when(exists(unknown)?, null).otherwise(lit(!any));
+        Ok(boolean(outcome.planned()?))
+    }
+}
+
+/// The array of patterns of `LIKE ANY UNNEST(array)`, and whether one of them is enough.
+fn patterns_of_array(call: &Function) -> Option<(bool, &Ast)> {
+    let [part] = call.name.0.as_slice() else { return None };
+    let any = match marker_name(part.as_ident()?)? {
+        LIKE_ANY => true,
+        LIKE_ALL => false,
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [array] = list.args.as_slice() else { return None };
+    plain_argument(array).ok().map(|array| (any, array))
 }
 
 /// What LIKE compares, as texts. Of BYTES each byte is a character, because `_` is one byte of them.

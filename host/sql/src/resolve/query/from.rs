@@ -55,27 +55,39 @@ impl Resolver<'_> {
     ) -> Result<Input<'p>> {
         let mut source =
             self.join(left, first, &table.relation, JoinType::Inner, &JoinConstraint::None, environment, order)?;
-        for Join { relation, join_operator, .. } in &table.joins {
-            let (kind, constraint) = match join_operator {
-                JoinOperator::Join(on) | JoinOperator::Inner(on) => (JoinType::Inner, on),
-                JoinOperator::CrossJoin(on) => (JoinType::Inner, on),
-                JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (JoinType::Left, on),
-                JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (JoinType::Right, on),
-                JoinOperator::FullOuter(on) => (JoinType::Full, on),
-                _ => {
-                    let instead = "there are JOIN, LEFT, RIGHT and FULL JOIN, and CROSS JOIN; for SEMI and ANTI joins write \
-                                   EXISTS or IN";
-                    return Err(unsupported("this kind of join", Some(instead), place(relation)));
-                }
-            };
-            let plain = matches!(join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_));
-            if plain && *constraint == JoinConstraint::None && unnest_of(relation, &source.scope)?.is_none() {
-                let message = "JOIN needs ON or USING; to join every row with every other, write CROSS JOIN";
-                return Err(invalid(message, place(relation)));
-            }
-            source = self.join(source, false, relation, kind, constraint, environment, order)?;
+        for join in &table.joins {
+            source = self.join_of(source, join, environment, order)?;
         }
         Ok(source)
+    }
+
+    /// The input joined as `JOIN ...` says.
+    pub(super) fn join_of<'p>(
+        &mut self,
+        left: Input<'p>,
+        join: &Join,
+        environment: &Environment<'_>,
+        order: Order,
+    ) -> Result<Input<'p>> {
+        let Join { relation, join_operator, .. } = join;
+        let (kind, constraint) = match join_operator {
+            JoinOperator::Join(on) | JoinOperator::Inner(on) => (JoinType::Inner, on),
+            JoinOperator::CrossJoin(on) => (JoinType::Inner, on),
+            JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (JoinType::Left, on),
+            JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (JoinType::Right, on),
+            JoinOperator::FullOuter(on) => (JoinType::Full, on),
+            _ => {
+                let instead = "there are JOIN, LEFT, RIGHT and FULL JOIN, and CROSS JOIN; for SEMI and ANTI joins write \
+                               EXISTS or IN";
+                return Err(unsupported("this kind of join", Some(instead), place(relation)));
+            }
+        };
+        let plain = matches!(join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_));
+        if plain && *constraint == JoinConstraint::None && unnest_of(relation, &left.scope)?.is_none() {
+            let message = "JOIN needs ON or USING; to join every row with every other, write CROSS JOIN";
+            return Err(invalid(message, place(relation)));
+        }
+        self.join(left, false, relation, kind, constraint, environment, order)
     }
 
     /// Joins one factor to the input on its left.
@@ -95,7 +107,13 @@ impl Resolver<'_> {
             let keep = match kind {
                 JoinType::Inner => Keep::Matching,
                 JoinType::Left => Keep::Left,
-                _ => return Err(unsupported("RIGHT or FULL JOIN of an UNNEST", None, at)),
+                _ => {
+                    // The array can read nothing of rows that may not be there.
+                    let start = Input::one_row(left.scope.parent)?;
+                    let none = &JoinConstraint::None;
+                    let right = self.unnest(start, &unnest, Keep::Matching, none, environment)?;
+                    return self.joined_to(left, right, kind, constraint, environment, at);
+                }
             };
             return self.unnest(left, &unnest, keep, constraint, environment);
         }
@@ -265,7 +283,7 @@ fn last_part(name: &str) -> String {
 }
 
 /// A resolved query as a table in scope.
-fn source_of<'p>(
+pub(super) fn source_of<'p>(
     resolved: Resolved,
     alias: Option<&TableAlias>,
     name: Option<&str>,

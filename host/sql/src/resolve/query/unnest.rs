@@ -166,7 +166,10 @@ impl Resolver<'_> {
                 let condition = self.condition(condition, &mut Context::new(&scope, environment, Clause::On))?;
                 (boolean(condition.clone()).literal() != Some(&ScalarValue::Boolean(Some(true)))).then_some(condition)
             }
-            _ => return Err(unsupported("USING with an UNNEST", None, at)),
+            JoinConstraint::Using(names) if keep == Keep::Matching => {
+                Some(self.using(&mut scope, before, names, JoinType::Inner)?)
+            }
+            _ => return Err(unsupported("LEFT JOIN UNNEST with USING, over an array of the row", Some("write ON"), at)),
         };
         let builder = match (condition, keep) {
             (None, _) => builder,
