@@ -27,7 +27,7 @@ use dialect::TidegateDialect;
 pub(crate) use foreign::foreign_operator;
 pub(crate) use grouping::{GroupingCall, grouping_call, keys_of_set};
 pub(crate) use literal::unescape_bytes;
-pub(crate) use markers::{marked_items, marked_query, marker_name};
+pub(crate) use markers::{marked_items, marked_number, marked_query, marker_name};
 pub(crate) use names::written;
 pub(crate) use respell::{LIKE_ALL, LIKE_ANY};
 pub(crate) use set_matching::{Matching, MatchingMode, matching_of};

@@ -37,3 +37,16 @@ pub(crate) fn marked_query(query: &Query) -> Option<(&Ident, &str, &[SelectItem]
 pub(super) fn added(at: &TokenWithSpan, token: Token) -> TokenWithSpan {
     TokenWithSpan { token, span: at.span }
 }
+
+/// What a marker of a number begins with.
+const NUMBER: &str = "number ";
+
+/// A number in the place of a name: `AS 1`.
+pub(super) fn number(text: &str) -> Token {
+    marker(&format!("{NUMBER}{text}"))
+}
+
+/// The number that a name is a marker of.
+pub(crate) fn marked_number(ident: &Ident) -> Option<i64> {
+    marker_name(ident)?.strip_prefix(NUMBER)?.parse().ok()
+}

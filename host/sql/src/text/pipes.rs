@@ -26,6 +26,9 @@ pub(crate) const WINDOW: &str = "window";
 pub(crate) const DISTINCT: &str = "distinct";
 pub(crate) const WITH: &str = "with";
 pub(crate) const DROP: &str = "drop";
+/// The marker of PIVOT and UNPIVOT, and the table that they are of.
+pub(crate) const PIVOT: &str = "pivot";
+pub(crate) const INPUT: &str = "input";
 pub(crate) const ASSERT: &str = "assert";
 pub(crate) const AGGREGATE: &str = "aggregate";
 /// The marker before the keys of an AGGREGATE, and before those that order as well.
@@ -35,7 +38,7 @@ pub(crate) const GROUP_AND_ORDER: &str = "group and order";
 pub(crate) const ORDER: &str = "order";
 
 /// Operators that the parser reads as they are.
-const PLAIN: [&str; 17] = [
+const PLAIN: [&str; 15] = [
     "WHERE",
     "LIMIT",
     "ORDER",
@@ -51,11 +54,10 @@ const PLAIN: [&str; 17] = [
     "UNION",
     "INTERSECT",
     "EXCEPT",
-    "PIVOT",
-    "UNPIVOT",
 ];
 /// Operators that are respelled.
-const RESPELLED: [&str; 8] = ["SELECT", "EXTEND", "WINDOW", "DISTINCT", "DROP", "WITH", "AGGREGATE", "ASSERT"];
+const RESPELLED: [&str; 10] =
+    ["SELECT", "EXTEND", "WINDOW", "DISTINCT", "DROP", "WITH", "AGGREGATE", "ASSERT", "PIVOT", "UNPIVOT"];
 /// Operators that are not there, and what to write instead.
 const MISSING: [(&str, Option<&str>); 15] = [
     ("CALL", Some("there are no table functions; name a CTE of WITH in FROM")),
@@ -224,6 +226,11 @@ fn begin_operator(
         "SELECT" => put(&mut union(SELECT).chain(query())),
         "EXTEND" => put(&mut union(EXTEND).chain(query())),
         "WINDOW" => put(&mut union(WINDOW).chain(query())),
+        "PIVOT" | "UNPIVOT" => {
+            let from = [Token::Comma, Token::LParen, Token::make_keyword("SELECT"), BLANK, marker(FROM), BLANK];
+            let table = [Token::make_keyword("FROM"), BLANK, marker(INPUT), BLANK, token.token.clone()];
+            put(&mut union(PIVOT).chain(from).chain(table));
+        }
         "DROP" => put(&mut union(DROP).chain(query())),
         "AGGREGATE" => {
             put(&mut [BLANK, Token::make_keyword("UNION"), BLANK, Token::make_keyword("ALL")].into_iter());

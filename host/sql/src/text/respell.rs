@@ -10,10 +10,25 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
-use super::markers::{added, marker};
+use super::markers::{added, marker, number};
 
 pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    quantified_likes(offsets(typed_arrays(safe_calls(single_blanks(tokens)))))
+    quantified_likes(offsets(numbered(typed_arrays(safe_calls(single_blanks(tokens))))))
+}
+
+/// Rewrites `AS 1`, which UNPIVOT takes.
+fn numbered(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "UNPIVOT")) {
+        return tokens;
+    }
+    let mut after_as = false;
+    for token in &mut tokens {
+        if let (true, Token::Number(text, _)) = (after_as, &token.token) {
+            token.token = number(text);
+        }
+        after_as = is_word(token, "AS") || after_as && is_blank(&token.token);
+    }
+    tokens
 }
 
 /// Words that are no name of an offset, but begin what follows.

@@ -11,7 +11,9 @@ use sqlparser::ast::{
 use tidegate_model::{Code, nearest};
 
 use super::join::Input;
+use super::pivot::Pivot;
 use super::unnest::{Keep, unnest_of};
+use super::unpivot::Unpivot;
 use crate::barrier::held_to;
 use crate::catalog::StoredTable;
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
@@ -160,16 +162,24 @@ impl Resolver<'_> {
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.joined(Input::one_row(parent)?, true, table_with_joins, environment, order)
             }
-            TableFactor::Unpivot { .. } => Err(unsupported(
-                "UNPIVOT",
-                Some("write CROSS JOIN UNNEST([STRUCT('a' AS name, a AS value), ('b', b)])"),
-                at,
-            )),
-            TableFactor::Pivot { .. } => Err(unsupported(
-                "PIVOT",
-                Some("write COUNTIF(condition) or SUM(IF(condition, value, 0)) for each column"),
-                at,
-            )),
+            TableFactor::Pivot {
+                table,
+                aggregate_functions: aggregates,
+                value_column: columns,
+                value_source: values,
+                default_on_null: None,
+                alias,
+            } => {
+                let alias = alias.as_ref().map(|alias| alias.name.value.clone());
+                let input = self.factor(table, environment, parent, Order::Dropped)?;
+                self.pivoted(input, &Pivot { aggregates, columns, values, alias, at }, environment)
+            }
+            TableFactor::Unpivot { table, value, name, columns, null_inclusion, alias } => {
+                let alias = alias.as_ref().map(|alias| alias.name.value.clone());
+                let input = self.factor(table, environment, parent, Order::Dropped)?;
+                let nulls = null_inclusion.as_ref();
+                self.unpivoted(input, &Unpivot { value, name, columns, nulls, alias, at }, environment)
+            }
             other => {
                 let text: String = other.to_string().chars().take(60).collect();
                 Err(unsupported(format!("reading from {text}"), None, at))

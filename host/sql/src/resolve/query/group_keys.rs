@@ -154,7 +154,8 @@ impl Resolver<'_> {
         }
     }
 
-    fn key(&mut self, keys: &mut Keys, value: Typed, at: Option<Position>) -> Result<usize> {
+    /// The number of a key, which is added where it is new.
+    pub(super) fn key(&mut self, keys: &mut Keys, value: Typed, at: Option<Position>) -> Result<usize> {
         if !value.ty.is_groupable() {
             return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
         }

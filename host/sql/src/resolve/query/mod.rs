@@ -4,9 +4,9 @@
 //! files below it call back [`Resolver::query`] here and each other downwards only:
 //!
 //! - `select` is one SELECT, made of `group_keys`, `group`, `distinct_key`, `windows` and `fallible_filters`;
-//! - `from` are tables and joins, made of `cte`, `unnest` and `join`;
+//! - `from` are tables and joins, made of `cte`, `unnest`, `join`, `pivot` and `unpivot`;
 //! - `set_operation` is UNION, INTERSECT and EXCEPT, with `set_columns`;
-//! - `pipe` is the pipe syntax over all of these, with `pipe_scope` and `pipe_aggregate`.
+//! - `pipe` is the pipe syntax over all of these, with `pipe_rows`, `pipe_columns`, `pipe_aggregate` and `pipe_scope`.
 
 mod cte;
 mod distinct_key;
@@ -17,11 +17,15 @@ mod group_keys;
 mod join;
 mod pipe;
 mod pipe_aggregate;
+mod pipe_columns;
+mod pipe_rows;
 mod pipe_scope;
+mod pivot;
 mod select;
 mod set_columns;
 mod set_operation;
 mod unnest;
+mod unpivot;
 mod windows;
 
 use std::sync::{Arc, PoisonError};

@@ -189,7 +189,7 @@ impl Resolver<'_> {
         Ok(Input { plan: builder.build().planned()?, scope })
     }
 
-    fn unnest_list(
+    pub(super) fn unnest_list(
         &mut self,
         builder: LogicalPlanBuilder,
         array: Typed,
