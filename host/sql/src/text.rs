@@ -12,6 +12,7 @@ mod literal;
 mod markers;
 mod names;
 pub(crate) mod pipes;
+mod plain;
 mod respell;
 mod set_matching;
 mod shape;
@@ -29,6 +30,7 @@ pub(crate) use grouping::{GroupingCall, grouping_call, keys_of_set};
 pub(crate) use literal::unescape_bytes;
 pub(crate) use markers::{marked_items, marked_number, marked_query, marker_name};
 pub(crate) use names::written;
+pub(crate) use plain::plain_query;
 pub(crate) use respell::{LIKE_ALL, LIKE_ANY};
 pub(crate) use set_matching::{Matching, MatchingMode, matching_of};
 

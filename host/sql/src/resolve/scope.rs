@@ -87,7 +87,8 @@ impl Relation {
         };
         *self = match &value.ty {
             Type::Struct { fields, open: false } if Type::field(fields, name).is_some() => {
-                let columns = fields.iter().map(|field| column(&field.name, stored_field(value, field), field.is_hidden()));
+                let columns =
+                    fields.iter().map(|field| column(&field.name, stored_field(value, field), field.is_hidden()));
                 Self::Table { alias: alias.clone(), columns: columns.collect(), open: false }
             }
             Type::Struct { .. } => return,

@@ -132,9 +132,7 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
                 out.push(token.clone());
                 // `(query) AS name |> ...` is `(query) |> AS name |> ...`.
                 let of_query = frames.last_mut().is_some_and(|frame| std::mem::take(&mut frame.parenthesised));
-                if of_query
-                    && let Some(end) = alias_before_pipe(&tokens, at)
-                {
+                if of_query && let Some(end) = alias_before_pipe(&tokens, at) {
                     out.extend([added(token, BLANK), added(token, Token::VerticalBarRightAngleBracket)]);
                     if !next(&tokens, at).is_some_and(|(_, word)| is_word(word, "AS")) {
                         out.extend([added(token, BLANK), added(token, Token::make_keyword("AS"))]);
@@ -161,7 +159,9 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
                         out.extend(select.map(|word| added(token, word)));
                     }
                     Keyword::WITH if first => {}
-                    Keyword::SELECT => frame.awaits = false,
+                    Keyword::SELECT | Keyword::DELETE | Keyword::INSERT | Keyword::UPDATE | Keyword::MERGE => {
+                        frame.awaits = false
+                    }
                     _ if first => frame.awaits = false,
                     Keyword::GROUP if frame.aggregates => {
                         let ordered = words(&tokens, at, &["AND", "ORDER", "BY"]);
@@ -254,7 +254,8 @@ fn begin_operator(
                 return Err(unsupported(format!("the pipe operator {name}"), *instead, place_of(token.span)));
             }
             if !known().any(|known| *known == name) {
-                let near = nearest(&name, known().copied()).map_or(String::new(), |near| format!("; did you mean {near}?"));
+                let near =
+                    nearest(&name, known().copied()).map_or(String::new(), |near| format!("; did you mean {near}?"));
                 let message = format!("there is no pipe operator {}{near}", word.value);
                 return Err(fail(Code::Syntax, message, place_of(token.span)));
             }

@@ -33,8 +33,26 @@ fn numbered(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// Words that are no name of an offset, but begin what follows.
 const AFTER_OFFSET: [&str; 20] = [
-    "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ON", "USING", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW",
-    "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT", "TABLESAMPLE",
+    "JOIN",
+    "INNER",
+    "LEFT",
+    "RIGHT",
+    "FULL",
+    "CROSS",
+    "NATURAL",
+    "ON",
+    "USING",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "QUALIFY",
+    "WINDOW",
+    "ORDER",
+    "LIMIT",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "TABLESAMPLE",
 ];
 
 fn offsets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -68,9 +86,8 @@ fn unnested_path(out: &mut Vec<TokenWithSpan>) {
     let before = |at: usize| out.get(..at).unwrap_or_default().iter().rposition(|token| !is_blank(&token.token));
     let is_name = |at: usize| out.get(at).is_some_and(|token| matches!(token.token, Token::Word(_)));
     let begins = |at: usize| {
-        let of = |token: &TokenWithSpan| {
-            token.token == Token::Comma || is_word(token, "FROM") || is_word(token, "JOIN")
-        };
+        let of =
+            |token: &TokenWithSpan| token.token == Token::Comma || is_word(token, "FROM") || is_word(token, "JOIN");
         out.get(at).is_some_and(of)
     };
     // The path that ends with the name at `end`: where it begins, if it has several parts and is a table.
@@ -86,7 +103,8 @@ fn unnested_path(out: &mut Vec<TokenWithSpan>) {
     };
     let Some(last) = before(out.len()).filter(|last| is_name(*last)) else { return };
     // The last name is the end of the path, or an alias behind it.
-    let alias = before(last).map(|at| if out.get(at).is_some_and(|token| is_word(token, "AS")) { before(at) } else { Some(at) });
+    let alias = before(last)
+        .map(|at| if out.get(at).is_some_and(|token| is_word(token, "AS")) { before(at) } else { Some(at) });
     let found = match path(last) {
         Some(start) => Some((start, last, true)),
         None => alias.flatten().filter(|end| is_name(*end)).and_then(|end| Some((path(end)?, end, false))),

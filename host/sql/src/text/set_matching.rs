@@ -51,7 +51,9 @@ pub(crate) fn matching_of(operand: &SetExpr) -> Option<Result<Matching>> {
     let (_, mode, listed) = *MARKERS.iter().find(|(known, ..)| *known == name)?;
     let names = items.iter().map(|item| match item {
         SelectItem::UnnamedExpr(Expr::Identifier(name)) => Ok(name.clone()),
-        other => Err(invalid(format!("the columns of a set operation are listed by their names, not as {other}"), None)),
+        other => {
+            Err(invalid(format!("the columns of a set operation are listed by their names, not as {other}"), None))
+        }
     });
     let columns = names.collect::<Result<Vec<_>>>();
     Some(columns.map(|columns| Matching { mode, columns: listed.then_some(columns) }))
@@ -83,7 +85,8 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
                 continue;
             }
             (Some(_), None) => {
-                let message = "a set operation with INNER, LEFT, FULL or OUTER matches columns by name; write BY NAME after it";
+                let message =
+                    "a set operation with INNER, LEFT, FULL or OUTER matches columns by name; write BY NAME after it";
                 return Err(invalid(message, place));
             }
             (Some(_), Some(Suffix { strict: true, .. })) => {

@@ -8,8 +8,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArguments, OrderBy, OrderByKind, PipeOperator, Query, Select, SetExpr, TableFactor, TableWithJoins,
-    Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, FunctionArguments, OrderBy, OrderByKind, PipeOperator, Query, Select, SetExpr, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut,
 };
 use tidegate_model::{Code, Failure, Position, TextLimits};
 

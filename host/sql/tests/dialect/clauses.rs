@@ -124,14 +124,16 @@ fn lineage_sees_through_pipes() {
     )
     .unwrap();
     let reads = world.reads(&saved, None);
-    let of_errors: Vec<&str> = reads.get("errors").map(|of| of.iter().map(String::as_str).collect()).unwrap_or_default();
+    let of_errors: Vec<&str> =
+        reads.get("errors").map(|of| of.iter().map(String::as_str).collect()).unwrap_or_default();
     assert_eq!(of_errors, ["p"], "{reads:?}");
-    let reads: BTreeMap<String, Vec<String>> =
-        world.reads_of_grant(&saved, "errors").into_iter().map(|(table, of)| (table, of.into_iter().collect())).collect();
-    let expected: BTreeMap<String, Vec<String>> = BTreeMap::from([(
-        "edge".to_owned(),
-        ["id", "metadata.path", "metadata.status"].map(str::to_owned).to_vec(),
-    )]);
+    let reads: BTreeMap<String, Vec<String>> = world
+        .reads_of_grant(&saved, "errors")
+        .into_iter()
+        .map(|(table, of)| (table, of.into_iter().collect()))
+        .collect();
+    let expected: BTreeMap<String, Vec<String>> =
+        BTreeMap::from([("edge".to_owned(), ["id", "metadata.path", "metadata.status"].map(str::to_owned).to_vec())]);
     assert_eq!(reads, expected);
     assert_eq!(saved.relations().into_iter().collect::<Vec<_>>(), ["edge"]);
 }

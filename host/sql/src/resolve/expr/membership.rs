@@ -1,6 +1,7 @@
 //! Whether a value is one of others, or matches a pattern: IN, IN UNNEST, LIKE.
 
 use datafusion::arrow::array::Array;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, col, lit, when};
 use datafusion::scalar::ScalarValue;
@@ -10,6 +11,7 @@ use tidegate_functions::scalar::nullable;
 use tidegate_model::{Code, Position};
 
 use super::{boolean, negate_if, plain_argument};
+use crate::exprs::{any as any_part, is_subquery};
 use crate::fail::{Planning, Result, fail, invalid, unsupported};
 use crate::library::like_pattern;
 use crate::resolve::context::Context;
@@ -139,16 +141,24 @@ impl Resolver<'_> {
             let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
             return Ok(boolean(all.unwrap_or_else(|| lit(!any))));
         }
+        // The kernel takes subqueries only as its arguments, which columns become.
+        let subquery = any_part(&array.expr, is_subquery).then(|| (self.fresh(), array.expr.clone()));
+        let array = subquery.as_ref().map_or_else(|| array.expr.clone(), |(column, _)| col(column));
         let name = self.fresh();
         let (value, pattern) = texts(value, Typed::new(col(&name), item), without_case, at)?;
         let like = like_pattern(value.expr, pattern, negated, without_case);
-        let exists = |condition: Expr| {
-            over_list(array.expr.clone(), name.clone(), Some(condition), lit(1_i64), Finish::Exists)
-        };
+        let exists =
+            |condition: Expr| over_list(array.clone(), name.clone(), Some(condition), lit(1_i64), Finish::Exists);
         let (decided, unknown) = (if any { like.clone().is_true() } else { like.clone().is_false() }, like.is_null());
         let null = Expr::Literal(ScalarValue::Boolean(None), None);
         let outcome = when(exists(decided)?, lit(any)).when(exists(unknown)?, null).otherwise(lit(!any));
-        Ok(boolean(outcome.planned()?))
+        let outcome = outcome.planned()?;
+        let Some((column, array)) = subquery else { return Ok(boolean(outcome)) };
+        let with_subquery = outcome.transform(|part| match &part {
+            Expr::Column(own) if own.name == column => Ok(Transformed::yes(array.clone())),
+            _ => Ok(Transformed::no(part)),
+        });
+        Ok(boolean(with_subquery.planned()?.data))
     }
 }
 

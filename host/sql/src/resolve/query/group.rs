@@ -96,7 +96,9 @@ impl Grouped<'_> {
             .transform_down(|part| {
                 let literal = matches!(part, Expr::Literal(..));
                 let is = |key: &&Key| {
-                    !literal && (key.expr == part || key.value == part) && !(key.value == part && self.follows_from_keys(key))
+                    !literal
+                        && (key.expr == part || key.value == part)
+                        && !(key.value == part && self.follows_from_keys(key))
                 };
                 if let Some(key) = self.keys.keys.iter().find(is) {
                     let column = col(Column::new_unqualified(&key.column));
@@ -150,9 +152,9 @@ impl Grouped<'_> {
         self.keys.sets.is_some()
             && !matches!(key.value, Expr::Column(_))
             && !columns.is_empty()
-            && columns.into_iter().all(|column| {
-                self.keys.keys.iter().any(|key| matches!(&key.expr, Expr::Column(own) if own == column))
-            })
+            && columns
+                .into_iter()
+                .all(|column| self.keys.keys.iter().any(|key| matches!(&key.expr, Expr::Column(own) if own == column)))
     }
 
     /// A correlated subquery over a group instead of a row: it can read the keys of the group only.

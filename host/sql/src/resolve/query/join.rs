@@ -122,7 +122,8 @@ fn taken(relations: &mut [Relation], name: &str, at: Option<Position>) -> Result
         let Relation::Table { columns, .. } = relation else { continue };
         for column in columns.iter_mut().filter(|c| !c.qualified_only && c.name.eq_ignore_ascii_case(name)) {
             if found.as_ref().is_some_and(|known| known.expr != column.value.expr) {
-                let message = format!("USING ({name}) is ambiguous: several tables on one side have this column; write ON");
+                let message =
+                    format!("USING ({name}) is ambiguous: several tables on one side have this column; write ON");
                 return Err(fail(Code::UnknownColumn, message, at).about(name));
             }
             column.qualified_only = true;

@@ -7,9 +7,11 @@
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use sqlparser::ast::{
-    AssignmentTarget, GroupByExpr, Ident, LimitClause, ObjectNamePart, Offset, OffsetRows, PipeOperator, Query, Select, SetExpr,
-    SetOperator, SetQuantifier, With,
+    AssignmentTarget, GroupByExpr, Ident, LimitClause, ObjectNamePart, Offset, OffsetRows, PipeOperator, Query, Select,
+    SetExpr, SetOperator, SetQuantifier, With,
 };
+
+use tidegate_model::Position;
 
 use super::from::source_of;
 use super::join::Input;
@@ -65,7 +67,11 @@ impl Resolver<'_> {
     ) -> Result<Input<'p>> {
         refuse_foreign_clauses(select)?;
         let plain = Select { projection: Vec::new(), from: Vec::new(), ..select.clone() };
-        if plain.selection.is_some() || plain.having.is_some() || plain.qualify.is_some() || !plain.named_window.is_empty() {
+        if plain.selection.is_some()
+            || plain.having.is_some()
+            || plain.qualify.is_some()
+            || !plain.named_window.is_empty()
+        {
             return Err(invalid("after a FROM without SELECT write |> before WHERE", place(select)));
         }
         self.from(&select.from, environment, parent, order)
@@ -119,6 +125,7 @@ impl Resolver<'_> {
         let Piped { input, row } = piped;
         if let Some((ident, name, queries)) = marked(operator) {
             let at = place_of(ident.span);
+            refuse_clauses(queries, at)?;
             let selects: Vec<&Select> = queries.iter().filter_map(select_of).collect();
             return match (name, selects.as_slice()) {
                 (pipes::SELECT, [select]) => {
@@ -158,10 +165,7 @@ impl Resolver<'_> {
                 fenced(rows)?
             }
             PipeOperator::Limit { expr, offset } => {
-                let offset = offset.as_ref().map(|value| Offset {
-                    value: value.clone(),
-                    rows: OffsetRows::None,
-                });
+                let offset = offset.as_ref().map(|value| Offset { value: value.clone(), rows: OffsetRows::None });
                 let clause = LimitClause::LimitOffset { limit: Some(expr.clone()), offset, limit_by: Vec::new() };
                 let limit = self.limit(Some(&clause), environment)?;
                 Input { plan: limit.applied_to(LogicalPlanBuilder::from(input.plan))?, ..input }
@@ -172,7 +176,11 @@ impl Resolver<'_> {
                 let mut changes = Vec::with_capacity(assignments.len());
                 for assignment in assignments {
                     let AssignmentTarget::ColumnName(target) = &assignment.target else {
-                        return Err(unsupported("SET of several columns at once", Some("write SET a = 1, b = 2"), None));
+                        return Err(unsupported(
+                            "SET of several columns at once",
+                            Some("write SET a = 1, b = 2"),
+                            None,
+                        ));
                     };
                     let [ObjectNamePart::Identifier(name)] = target.0.as_slice() else {
                         return Err(invalid("SET takes names of columns alone", place(target)));
@@ -194,7 +202,14 @@ impl Resolver<'_> {
             }
             PipeOperator::Join(join) => self.join_of(input, join, environment, Order::Dropped)?,
             PipeOperator::Union { set_quantifier, queries } => {
-                return self.united(Piped { input, row }, SetOperator::Union, *set_quantifier, queries, environment, parent);
+                return self.united(
+                    Piped { input, row },
+                    SetOperator::Union,
+                    *set_quantifier,
+                    queries,
+                    environment,
+                    parent,
+                );
             }
             PipeOperator::Intersect { set_quantifier, queries } => {
                 let op = SetOperator::Intersect;
@@ -211,7 +226,10 @@ impl Resolver<'_> {
         };
         let keeps_row = matches!(
             operator,
-            PipeOperator::Where { .. } | PipeOperator::Limit { .. } | PipeOperator::OrderBy { .. } | PipeOperator::Call { .. }
+            PipeOperator::Where { .. }
+                | PipeOperator::Limit { .. }
+                | PipeOperator::OrderBy { .. }
+                | PipeOperator::Call { .. }
         );
         Ok(Piped { input, row: if keeps_row { row } else { Row::Columns } })
     }
@@ -227,7 +245,8 @@ impl Resolver<'_> {
     ) -> Result<Piped<'p>> {
         let at = queries.first().and_then(place);
         let as_body = |query: &Query| SetExpr::Query(Box::new(query.clone()));
-        let matching: Option<Matching> = queries.first().map(as_body).and_then(|body| matching_of(&body)).transpose()?;
+        let matching: Option<Matching> =
+            queries.first().map(as_body).and_then(|body| matching_of(&body)).transpose()?;
         let queries = queries.get(usize::from(matching.is_some())..).unwrap_or_default();
         let mut all = vec![self.table_of(piped)?];
         for query in queries {
@@ -338,11 +357,30 @@ fn order_after(operators: &[PipeOperator], order: Order) -> Order {
     order
 }
 
+/// Refuses what the queries that an operator was respelled as have after it.
+fn refuse_clauses(queries: &[Query], at: Option<Position>) -> Result<()> {
+    for query in queries {
+        let clauses = query.order_by.is_some()
+            || query.limit_clause.is_some()
+            || query.with.is_some()
+            || query.fetch.is_some()
+            || !query.pipe_operators.is_empty();
+        if clauses || select_of(query).is_none() {
+            return Err(invalid("after a pipe operator comes the next |>: write |> ORDER BY, |> LIMIT, |> UNION", at));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses what a SELECT has after its list, which a pipe operator has not.
 pub(super) fn refuse_others(select: &Select, name: &str) -> Result<()> {
     refuse_foreign_clauses(select)?;
     let groups = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    if !select.from.is_empty() || select.selection.is_some() || groups || select.having.is_some() || select.qualify.is_some()
+    if !select.from.is_empty()
+        || select.selection.is_some()
+        || groups
+        || select.having.is_some()
+        || select.qualify.is_some()
     {
         let message = format!("after |> {name} comes the next |>: write |> WHERE, |> AGGREGATE ... GROUP BY");
         return Err(invalid(message, place(select)));

@@ -61,7 +61,8 @@ impl AggregateOperator {
         for Listed { item, options } in listed(aggregates) {
             let is_expression = matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
             if !is_expression || !calls_aggregate(item) {
-                let message = "AGGREGATE takes aggregate functions; keys stand after GROUP BY, other columns in |> EXTEND";
+                let message =
+                    "AGGREGATE takes aggregate functions; keys stand after GROUP BY, other columns in |> EXTEND";
                 return Err(invalid(message, place(item)));
             }
             projection.push(item.clone());
@@ -117,7 +118,9 @@ fn grouped(ast: &Ast, projection: &mut Vec<SelectItem>) -> Ast {
             Ast::Function(call)
         }
         Ast::Tuple(keys) => Ast::Tuple(keys.iter().map(|key| grouped(key, projection)).collect()),
-        Ast::Nested(inner) if matches!(inner.as_ref(), Ast::Identifier(name) if marker_name(name).is_some()) => ast.clone(),
+        Ast::Nested(inner) if matches!(inner.as_ref(), Ast::Identifier(name) if marker_name(name).is_some()) => {
+            ast.clone()
+        }
         Ast::Nested(inner) => grouped(inner, projection),
         key => {
             let is = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(known) if known == key);

@@ -22,7 +22,12 @@ use crate::typed::Typed;
 use crate::typing::plan_column;
 
 impl Resolver<'_> {
-    pub(super) fn extended<'p>(&mut self, input: Input<'p>, select: &Select, environment: &Environment<'_>) -> Result<Input<'p>> {
+    pub(super) fn extended<'p>(
+        &mut self,
+        input: Input<'p>,
+        select: &Select,
+        environment: &Environment<'_>,
+    ) -> Result<Input<'p>> {
         let Input { plan, mut scope } = input;
         let mut calls = Calls::default();
         let named = select.named_window.as_slice();

@@ -4,8 +4,8 @@ use datafusion::common::Column;
 use datafusion::logical_expr::{LogicalPlanBuilder, col};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, OrderByExpr, Value,
+    BinaryOperator, CaseWhen, CastKind, DataType, Expr as Ast, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, OrderByExpr, Value,
 };
 use tidegate_model::Position;
 
@@ -29,7 +29,12 @@ use crate::typed::Typed;
 use crate::typing::plan_column;
 
 impl Resolver<'_> {
-    pub(super) fn filtered<'p>(&mut self, input: Input<'p>, condition: &Ast, environment: &Environment<'_>) -> Result<Input<'p>> {
+    pub(super) fn filtered<'p>(
+        &mut self,
+        input: Input<'p>,
+        condition: &Ast,
+        environment: &Environment<'_>,
+    ) -> Result<Input<'p>> {
         let Input { plan, scope } = input;
         let mut calls = Calls::default();
         let context = Context::new(&scope, environment, Clause::Where);
@@ -99,7 +104,8 @@ impl Resolver<'_> {
             match relation {
                 Relation::Table { columns, .. } => {
                     let own = std::mem::take(columns).into_iter();
-                    *columns = own.filter_map(|column| Some(ScopeColumn { value: kept(&column.value)?, ..column })).collect();
+                    *columns =
+                        own.filter_map(|column| Some(ScopeColumn { value: kept(&column.value)?, ..column })).collect();
                 }
                 Relation::Element { value, .. } => {
                     if let Some(kept) = kept(value) {

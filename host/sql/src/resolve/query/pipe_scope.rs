@@ -26,7 +26,11 @@ pub(super) fn visible(scope: &Scope<'_>) -> Vec<Item> {
         match relation {
             Relation::Table { columns, .. } => {
                 let shown = columns.iter().filter(|column| !column.hidden && !column.qualified_only);
-                items.extend(shown.map(|column| Item { name: name(&column.name), value: column.value.clone(), at: None }));
+                items.extend(shown.map(|column| Item {
+                    name: name(&column.name),
+                    value: column.value.clone(),
+                    at: None,
+                }));
             }
             Relation::Element { alias, value } => {
                 items.push(Item { name: alias.clone(), value: value.clone(), at: None });

@@ -169,7 +169,9 @@ impl Resolver<'_> {
             JoinConstraint::Using(names) if keep == Keep::Matching => {
                 Some(self.using(&mut scope, before, names, JoinType::Inner)?)
             }
-            _ => return Err(unsupported("LEFT JOIN UNNEST with USING, over an array of the row", Some("write ON"), at)),
+            _ => {
+                return Err(unsupported("LEFT JOIN UNNEST with USING, over an array of the row", Some("write ON"), at));
+            }
         };
         let builder = match (condition, keep) {
             (None, _) => builder,

@@ -82,8 +82,10 @@ impl Resolver<'_> {
             }
             for (value, first) in values.iter().zip(first) {
                 if value.ty != first.ty {
-                    let message =
-                        format!("UNPIVOT takes columns of one type, not {} and {}; CAST one of them", first.ty, value.ty);
+                    let message = format!(
+                        "UNPIVOT takes columns of one type, not {} and {}; CAST one of them",
+                        first.ty, value.ty
+                    );
                     return Err(invalid(message, at));
                 }
             }
@@ -96,14 +98,15 @@ impl Resolver<'_> {
             .collect();
         let element = |(values, name): &(Vec<Typed>, Typed)| {
             let parts = values.iter().chain([name]).zip(&fields);
-            core::named_struct(parts.flat_map(|(value, field)| [lit(field.name.as_str()), value.expr.clone()]).collect())
+            core::named_struct(
+                parts.flat_map(|(value, field)| [lit(field.name.as_str()), value.expr.clone()]).collect(),
+            )
         };
         let array = nested::make_array(sets.iter().map(element).collect());
         let item = Type::Struct { fields: fields.clone().into(), open: false };
         let array = Typed::new(array, Type::Array(Box::new(item.clone())));
         let read: Vec<Expr> = sets.iter().flat_map(|(values, _)| values).map(|value| value.expr.clone()).collect();
-        let kept: Vec<Item> =
-            visible(&scope).into_iter().filter(|item| !read.contains(&item.value.expr)).collect();
+        let kept: Vec<Item> = visible(&scope).into_iter().filter(|item| !read.contains(&item.value.expr)).collect();
         let builder = LogicalPlanBuilder::from(plan);
         let (mut builder, element, _) = self.unnest_list(builder, array, item, Keep::Matching, false)?;
         let values: Vec<Typed> = fields.iter().map(|field| stored_field(&element, field)).collect();
