@@ -1,10 +1,11 @@
-//! Rewrites five spellings of BigQuery that the parser does not accept. This is done on the tokens, before parsing,
+//! Rewrites six spellings of BigQuery that the parser does not accept. This is done on the tokens, before parsing,
 //! and each token keeps its position.
 //!
 //! - `SAFE.SUBSTR(...)`: a keyword after `SAFE.` is the name of a function like any other.
 //! - `rb'\d'`, `br'\d'`: bytes in which backslashes are not escapes.
 //! - `ARRAY<INT64>[1, 2]`: the same as `CAST([1, 2] AS ARRAY<INT64>)`.
 //! - `WITH OFFSET JOIN`: the offset has the name `offset`; and `t.tags AS tag WITH OFFSET` is of `UNNEST(t.tags)`.
+//! - `PIVOT(... FOR (a > 1) IN ...)`, `UNPIVOT(... AS 1)`: what the parser takes only in more parentheses, or not.
 //! - `LIKE ALL UNNEST(list)`, `LIKE ANY (SELECT ...)`: a call of a marker with the list, or with `ARRAY(SELECT ...)`.
 
 use sqlparser::keywords::Keyword;
@@ -13,7 +14,31 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 use super::markers::{added, marker, number};
 
 pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    quantified_likes(offsets(numbered(typed_arrays(safe_calls(single_blanks(tokens))))))
+    quantified_likes(offsets(numbered(pivoted(typed_arrays(safe_calls(single_blanks(tokens)))))))
+}
+
+/// Rewrites `PIVOT(... FOR (a > 1) IN ...)`: without the parentheses the parser reads names only.
+fn pivoted(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "PIVOT")) {
+        return tokens;
+    }
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let (mut open, mut after_for) = (Vec::new(), false);
+    for token in tokens {
+        match token.token {
+            Token::LParen => {
+                open.push(after_for);
+                if after_for {
+                    out.push(token.clone());
+                }
+            }
+            Token::RParen if open.pop() == Some(true) => out.push(token.clone()),
+            _ => {}
+        }
+        after_for = is_word(&token, "FOR") || after_for && is_blank(&token.token);
+        out.push(token);
+    }
+    out
 }
 
 /// Rewrites `AS 1`, which UNPIVOT takes.
@@ -141,11 +166,7 @@ fn quantified_likes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         out.push(token.clone());
         match &token.token {
             Token::LParen => open.push(false),
-            Token::RParen => {
-                if open.pop() == Some(true) {
-                    out.push(token.clone());
-                }
-            }
+            Token::RParen if open.pop() == Some(true) => out.push(token.clone()),
             Token::Word(_) if is_word(token, "LIKE") || is_word(token, "ILIKE") => {
                 let Some((place, quantifier)) = next(at) else { continue };
                 let name = match () {

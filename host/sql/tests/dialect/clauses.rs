@@ -72,6 +72,13 @@ fn limits_are_numbers() {
 }
 
 #[test]
+fn having_needs_groups() {
+    let failure = World::new().failure("SELECT 1 AS a FROM UNNEST([1]) AS x HAVING COUNT(*) > 5");
+    assert!(failure.message.starts_with("HAVING needs GROUP BY"), "{failure}");
+    assert_eq!(World::new().rows("SELECT COUNT(*) AS n FROM UNNEST([1]) AS x HAVING COUNT(*) > 0"), json!([{"n": 1}]));
+}
+
+#[test]
 fn piped_queries_give_their_rows() {
     run(&World::new(), "pipes");
     refused(&World::new(), "refused pipes");

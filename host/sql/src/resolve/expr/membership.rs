@@ -107,6 +107,7 @@ impl Resolver<'_> {
         let mut all = Vec::new();
         for pattern in patterns {
             let pattern = self.expr(pattern, cx)?;
+            check_pattern(&pattern, at)?;
             let (value, pattern) = texts(value.clone(), pattern, without_case, at)?;
             all.push(like_pattern(value.expr, pattern, negated, without_case));
         }
@@ -135,6 +136,7 @@ impl Resolver<'_> {
         if let Some(patterns) = literal_items(&array) {
             let mut all = Vec::with_capacity(patterns.len());
             for pattern in patterns {
+                check_pattern(&pattern, at)?;
                 let (value, pattern) = texts(value.clone(), pattern, without_case, at)?;
                 all.push(like_pattern(value.expr, pattern, negated, without_case));
             }
@@ -173,6 +175,19 @@ fn patterns_of_array(call: &Function) -> Option<(bool, &Ast)> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let [array] = list.args.as_slice() else { return None };
     plain_argument(array).ok().map(|array| (any, array))
+}
+
+/// Refuses a constant pattern whose last backslash escapes nothing.
+fn check_pattern(pattern: &Typed, at: Option<Position>) -> Result<()> {
+    let bytes = match pattern.literal() {
+        Some(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text))) => text.as_bytes(),
+        Some(ScalarValue::Binary(Some(bytes)) | ScalarValue::BinaryView(Some(bytes))) => bytes,
+        _ => return Ok(()),
+    };
+    match bytes.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 {
+        0 => Ok(()),
+        _ => Err(fail(Code::InvalidValue, "a pattern of LIKE ends with a backslash, which escapes nothing", at)),
+    }
 }
 
 /// What LIKE compares, as texts. Of BYTES each byte is a character, because `_` is one byte of them.

@@ -114,6 +114,11 @@ impl Resolver<'_> {
                     let start = Input::one_row(left.scope.parent)?;
                     let none = &JoinConstraint::None;
                     let right = self.unnest(start, &unnest, Keep::Matching, none, environment)?;
+                    let correlated = |plan: &LogicalPlan| !plan.all_out_ref_exprs().is_empty();
+                    if correlated(&left.plan) || correlated(&right.plan) {
+                        let instead = Some("write a LEFT JOIN");
+                        return Err(unsupported("RIGHT or FULL JOIN of arrays of an enclosing row", instead, at));
+                    }
                     return self.joined_to(left, right, kind, constraint, environment, at);
                 }
             };

@@ -53,6 +53,11 @@ fn below<'e>(
     builder.project(columns).planned()
 }
 
+/// Whether an expression is a column that stands for the key.
+fn is_name(key: &Key, expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(column) if key.names.contains(&column.name))
+}
+
 /// An aggregation: its keys and calls.
 pub(super) struct Grouped<'l> {
     pub(super) keys: Keys,
@@ -64,7 +69,7 @@ impl Grouped<'_> {
     /// The plan of the aggregation. Columns that are computed below it are named by `prefix` and a number.
     pub(super) fn plan(&self, builder: LogicalPlanBuilder, prefix: &str) -> Result<LogicalPlanBuilder> {
         let grouped = |key: &Key| {
-            let value = Typed::new(key.value.clone(), key.ty.clone());
+            let value = Typed::new(key.expr.clone(), key.ty.clone());
             distinct_key(value, builder.plan()).alias(&key.column)
         };
         let mut keys: Vec<Expr> = self.keys.keys.iter().map(grouped).collect();
@@ -95,11 +100,8 @@ impl Grouped<'_> {
         let rewritten = expr
             .transform_down(|part| {
                 let literal = matches!(part, Expr::Literal(..));
-                let is = |key: &&Key| {
-                    !literal
-                        && (key.expr == part || key.value == part)
-                        && !(key.value == part && self.follows_from_keys(key))
-                };
+                let is =
+                    |key: &&Key| is_name(key, &part) || !literal && key.expr == part && !self.follows_from_keys(key);
                 if let Some(key) = self.keys.keys.iter().find(is) {
                     let column = col(Column::new_unqualified(&key.column));
                     return Ok(Transformed::new(column, true, TreeNodeRecursion::Jump));
@@ -148,13 +150,21 @@ impl Grouped<'_> {
     /// Whether a key of grouping sets is computed of other keys, as in `ROLLUP(a, a + 1)`: then it is computed of their values
     /// in the group, also in the sets without it.
     fn follows_from_keys(&self, key: &Key) -> bool {
-        let columns = key.value.column_refs();
-        self.keys.sets.is_some()
-            && !matches!(key.value, Expr::Column(_))
-            && !columns.is_empty()
-            && columns
-                .into_iter()
-                .all(|column| self.keys.keys.iter().any(|key| matches!(&key.expr, Expr::Column(own) if own == column)))
+        if self.keys.sets.is_none() {
+            return false;
+        }
+        let (mut of_keys, mut of_rows) = (false, false);
+        // The closure never fails, so neither does the walk.
+        let _ = key.expr.apply(|part| {
+            let is_key = *part != key.expr && self.keys.keys.iter().any(|other| other.expr == *part);
+            if is_key && !matches!(part, Expr::Literal(..)) {
+                of_keys = true;
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            of_rows |= matches!(part, Expr::Column(_));
+            Ok(TreeNodeRecursion::Continue)
+        });
+        of_keys && !of_rows
     }
 
     /// A correlated subquery over a group instead of a row: it can read the keys of the group only.
@@ -187,7 +197,7 @@ impl Grouped<'_> {
     /// Whether a key is rolled up in a group, as 0 or 1; `None` if `asked` is no key. The engine's grouping id has a bit for
     /// each column, in the order in which the sets name the columns, the last one the lowest.
     fn rolled_up(&self, asked: &Expr) -> Option<Expr> {
-        let key = self.keys.keys.iter().position(|key| key.expr == *asked || key.value == *asked)?;
+        let key = self.keys.keys.iter().position(|key| key.expr == *asked || is_name(key, asked))?;
         let Some(sets) = &self.keys.sets else { return Some(lit(0_i64)) };
         let mut named: Vec<usize> = Vec::new();
         for key in sets.iter().flatten() {

@@ -23,10 +23,9 @@ const MAX_SETS: usize = 64;
 
 /// A group key and the plan column that carries it above the aggregation.
 pub(super) struct Key {
-    /// What an expression over the rows has where it means the key.
     pub(super) expr: Expr,
-    /// What is computed of a row; the same, but for an item of the select list that is named.
-    pub(super) value: Expr,
+    /// Columns that stand for the key in items of the select list that a GROUP BY names, by their number or alias.
+    pub(super) names: Vec<String>,
     pub(super) ty: Type,
     pub(super) column: String,
 }
@@ -160,16 +159,22 @@ impl Resolver<'_> {
             return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
         }
         let Typed { expr, ty } = plan_column(value);
-        if let Some(known) = keys.keys.iter().position(|key| key.expr == expr) {
-            return Ok(known);
-        }
-        let named = match &expr {
-            Expr::Column(column) => self.named_keys.get(&column.name).cloned(),
-            _ => None,
+        let (name, expr) = match &expr {
+            Expr::Column(column) => match self.named_keys.get(&column.name) {
+                Some(named) => (Some(column.name.clone()), named.clone()),
+                None => (None, expr),
+            },
+            _ => (None, expr),
         };
-        let value = named.unwrap_or_else(|| expr.clone());
-        keys.keys.push(Key { expr, value, ty, column: self.fresh() });
-        Ok(keys.keys.len() - 1)
+        let known = keys.keys.iter().position(|key| key.expr == expr);
+        let place = known.unwrap_or_else(|| {
+            keys.keys.push(Key { expr, names: Vec::new(), ty, column: self.fresh() });
+            keys.keys.len() - 1
+        });
+        if let Some(key) = keys.keys.get_mut(place) {
+            key.names.extend(name);
+        }
+        Ok(place)
     }
 }
 

@@ -160,7 +160,7 @@ impl Resolver<'_> {
         order: Order,
     ) -> Result<Resolved> {
         match body {
-            SetExpr::Select(select) if is_from_query(body) => self.from_query(select, environment, parent, order),
+            SetExpr::Select(select) if is_from_query(body) => self.whole_from(select, environment, parent, order),
             SetExpr::Select(select) => self.select(select, None, Limit::default(), environment, parent, order),
             SetExpr::Query(query) => self.query(query, environment, parent, order),
             SetExpr::SetOperation { op, set_quantifier, .. } => {

@@ -47,18 +47,18 @@ fn from_query(select: &Select) -> bool {
 
 impl Resolver<'_> {
     /// A FROM without SELECT: the rows as they are.
-    pub(super) fn from_query(
+    pub(super) fn whole_from(
         &mut self,
         select: &Select,
         environment: &Environment<'_>,
         parent: Option<&Scope<'_>>,
         order: Order,
     ) -> Result<Resolved> {
-        let input = self.from_rows(select, environment, parent, order)?;
+        let input = self.rows_of_from(select, environment, parent, order)?;
         self.table_of(Piped { input, row: Row::Columns })
     }
 
-    fn from_rows<'p>(
+    fn rows_of_from<'p>(
         &mut self,
         select: &Select,
         environment: &Environment<'_>,
@@ -91,7 +91,7 @@ impl Resolver<'_> {
         let first = order_after(operators, order);
         let mut piped = match query.body.as_ref() {
             SetExpr::Select(select) if from_query(select) => {
-                Piped { input: self.from_rows(select, &environment, parent, first)?, row: Row::Columns }
+                Piped { input: self.rows_of_from(select, &environment, parent, first)?, row: Row::Columns }
             }
             _ => piped_of(body(self, first)?, parent)?,
         };

@@ -43,6 +43,8 @@ pub(super) struct Pivot<'a> {
 struct PivotValue {
     condition: Expr,
     name: String,
+    /// Whether the name is made of a number or date, and begins with an underscore for that.
+    of_digits: bool,
 }
 
 impl Resolver<'_> {
@@ -71,23 +73,22 @@ impl Resolver<'_> {
         }
 
         // The aggregates over all rows: they are computed for none, but tell which columns are read.
-        let mut calls = Calls::default();
+        let mut read: HashSet<Column> = pivoted.expr.column_refs().into_iter().cloned().collect();
         let mut aggregates = Vec::with_capacity(pivot.aggregates.len());
         for ExprWithAlias { expr, alias } in pivot.aggregates {
-            let before = calls.aggregates.len();
+            let mut calls = Calls::default();
             let context = Context::new(&scope, environment, Clause::Select);
             let value = self.expr(expr, &mut Context { calls: Some(&mut calls), ..context })?;
-            if calls.aggregates.len() == before && !calls.aggregated(&value.expr) {
+            if calls.aggregates.is_empty() {
                 return Err(invalid("PIVOT takes aggregate functions", place(expr)));
             }
             if alias.is_none() && pivot.aggregates.len() > 1 {
                 return Err(invalid("several aggregates of a PIVOT need aliases", place(expr)));
             }
-            aggregates.push((value, alias.as_ref().map(|alias| alias.value.clone())));
-        }
-        let mut read: HashSet<Column> = pivoted.expr.column_refs().into_iter().cloned().collect();
-        for (_, call) in &calls.aggregates {
-            read.extend(call.column_refs().into_iter().cloned());
+            for (_, call) in &calls.aggregates {
+                read.extend(call.column_refs().into_iter().cloned());
+            }
+            aggregates.push((value, alias.as_ref().map(|alias| alias.value.clone()), calls));
         }
         let is_key = |item: &Item| !item.value.expr.column_refs().into_iter().any(|column| read.contains(column));
         let kept: Vec<Item> = visible(&scope).into_iter().filter(is_key).collect();
@@ -99,10 +100,20 @@ impl Resolver<'_> {
 
         let mut filtered = Calls::default();
         let mut outputs = Vec::new();
-        for PivotValue { condition, name } in &values {
-            for (value, prefix) in &aggregates {
-                let expr = self.under(&value.expr, condition, &calls, &mut filtered, at)?;
-                let name = prefix.as_ref().map_or_else(|| name.clone(), |prefix| format!("{prefix}_{name}"));
+        for (i, PivotValue { condition, name, of_digits }) in values.iter().enumerate() {
+            // An equal value has the same columns.
+            let before = values.iter().take(i).position(|before| before.condition == *condition);
+            for (nth, (value, prefix, calls)) in aggregates.iter().enumerate() {
+                let same = before.and_then(|before| outputs.get(before * aggregates.len() + nth));
+                let expr = match same {
+                    Some((_, same)) => Typed::clone(same).expr,
+                    None => self.under(&value.expr, condition, calls, &mut filtered, at)?,
+                };
+                let name = match prefix {
+                    None => name.clone(),
+                    Some(prefix) if *of_digits => format!("{prefix}{name}"),
+                    Some(prefix) => format!("{prefix}_{name}"),
+                };
                 outputs.push((name, Typed::new(expr, value.ty.clone())));
             }
         }
@@ -165,8 +176,10 @@ impl Resolver<'_> {
                     .and_then(|literal| name_of(literal, &value.ty))
                     .ok_or_else(|| invalid("a value of PIVOT of this type needs an alias; write value AS name", at))?,
             };
+            let value_type = value.ty.clone();
             let condition = compare(pivoted.clone(), Operator::IsNotDistinctFrom, value, at)?.expr;
-            all.push(PivotValue { condition, name });
+            let of_digits = alias.is_none() && value_type != Type::String && name.starts_with('_');
+            all.push(PivotValue { condition, name, of_digits });
         }
         Ok(all)
     }

@@ -75,6 +75,10 @@ impl Resolver<'_> {
         };
         let having = conditional(self, &select.having, Clause::Having, None)?;
         let qualify = conditional(self, &select.qualify, Clause::Qualify, Some(named))?;
+        if having.is_some() && !select_groups(select) && !calls_aggregate(&select.projection) {
+            let message = "HAVING needs GROUP BY, or an aggregate in the select list; WHERE filters rows";
+            return Err(invalid(message, select.having.as_ref().and_then(place)));
+        }
         if let Some(having) = &having
             && calls.windowed(having)
         {

@@ -73,7 +73,19 @@ pub(super) fn by_name(
             }
             outputs.push(OutputColumn { name: name.clone(), written: Some(name.clone()), from });
         }
+        let is_listed = |name: &Option<String>| name.as_ref().is_some_and(|name| listed.contains(&name.to_lowercase()));
+        let mut all = queries.iter().flat_map(|query| &query.columns);
+        if *mode == MatchingMode::Strict
+            && let Some(other) = all.find(|column| !is_listed(&column.written))
+        {
+            let message =
+                format!("the column {} of the {op} BY NAME is not listed; INNER leaves such columns out", other.name);
+            return Err(invalid(message, at).about(&other.name));
+        }
         return Ok(outputs);
+    }
+    if queries.iter().flat_map(|query| &query.columns).any(|column| column.written.is_none()) {
+        return Err(invalid(format!("a column of the {op} BY NAME has no name; write AS name"), at));
     }
     // Strict takes all, to find those that are missing in one of them.
     let sources = match mode {
@@ -81,13 +93,7 @@ pub(super) fn by_name(
         MatchingMode::Inner | MatchingMode::Left => queries.get(..1).unwrap_or_default(),
     };
     let mut seen = HashSet::new();
-    for column in sources.iter().flat_map(|query| &query.columns) {
-        let Some(name) = &column.written else {
-            if *mode == MatchingMode::Inner {
-                continue;
-            }
-            return Err(invalid(format!("a column of the {op} BY NAME has no name; write AS name"), at));
-        };
+    for name in sources.iter().flat_map(|query| &query.columns).filter_map(|column| column.written.as_ref()) {
         if !seen.insert(name.to_lowercase()) {
             continue;
         }

@@ -19,7 +19,7 @@ use crate::resolve::scope::{Relation, Scope, ScopeColumn};
 use crate::text::marked_number;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
-use crate::typing::stored_field;
+use crate::typing::{Conversion, stored_field};
 
 /// What an UNPIVOT says.
 pub(super) struct Unpivot<'a> {
@@ -47,6 +47,7 @@ impl Resolver<'_> {
             return Err(unsupported("UNPIVOT of the elements of an array", instead, at));
         }
         let names = names(unpivot.value)?;
+        let mut read: Vec<Expr> = Vec::new();
         // The values of each set of columns, and the name that its rows have.
         let mut sets: Vec<(Vec<Typed>, Typed)> = Vec::with_capacity(unpivot.columns.len());
         for ExprWithAlias { expr, alias } in unpivot.columns {
@@ -64,7 +65,12 @@ impl Resolver<'_> {
             for column in set {
                 own_names.push(column_name(column)?.value.clone());
                 let context = &mut Context::new(&scope, environment, Clause::Select);
-                values.push(self.expr(column, context)?);
+                let value = self.expr(column, context)?;
+                if read.contains(&value.expr) {
+                    return Err(invalid("UNPIVOT names a column twice", at));
+                }
+                read.push(value.expr.clone());
+                values.push(value);
             }
             let name = match alias {
                 Some(alias) => match marked_number(alias) {
@@ -75,21 +81,14 @@ impl Resolver<'_> {
             };
             sets.push((values, name));
         }
-        let Some((first, first_name)) = sets.first() else { return Err(invalid("UNPIVOT needs columns", at)) };
-        for (values, name) in &sets {
+        let Some((_, first_name)) = sets.first() else { return Err(invalid("UNPIVOT needs columns", at)) };
+        for (_, name) in &sets {
             if name.ty != first_name.ty {
                 return Err(invalid("the names of UNPIVOT are all texts or all numbers", at));
             }
-            for (value, first) in values.iter().zip(first) {
-                if value.ty != first.ty {
-                    let message = format!(
-                        "UNPIVOT takes columns of one type, not {} and {}; CAST one of them",
-                        first.ty, value.ty
-                    );
-                    return Err(invalid(message, at));
-                }
-            }
         }
+        of_one_type(&mut sets, at)?;
+        let Some((first, first_name)) = sets.first() else { return Err(invalid("UNPIVOT needs columns", at)) };
         let fields: Vec<Field> = first
             .iter()
             .chain([first_name])
@@ -105,7 +104,6 @@ impl Resolver<'_> {
         let array = nested::make_array(sets.iter().map(element).collect());
         let item = Type::Struct { fields: fields.clone().into(), open: false };
         let array = Typed::new(array, Type::Array(Box::new(item.clone())));
-        let read: Vec<Expr> = sets.iter().flat_map(|(values, _)| values).map(|value| value.expr.clone()).collect();
         let kept: Vec<Item> = visible(&scope).into_iter().filter(|item| !read.contains(&item.value.expr)).collect();
         let builder = LogicalPlanBuilder::from(plan);
         let (mut builder, element, _) = self.unnest_list(builder, array, item, Keep::Matching, false)?;
@@ -125,6 +123,24 @@ impl Resolver<'_> {
         let relations = vec![Relation::Table { alias: unpivot.alias.clone(), columns, open: false }];
         Ok(Input { plan: builder.build().planned()?, scope: Scope { relations, ..scope } })
     }
+}
+
+/// Gives the values of each column of values one type: NULL takes that of the others.
+fn of_one_type(sets: &mut [(Vec<Typed>, Typed)], at: Option<Position>) -> Result<()> {
+    let width = sets.first().map_or(0, |(values, _)| values.len());
+    for place in 0..width {
+        let types = sets.iter().filter_map(|(values, _)| values.get(place)).map(|value| value.ty.clone());
+        let mut types = types.filter(|ty| *ty != Type::Null);
+        let Some(ty) = types.next() else { continue };
+        if let Some(other) = types.find(|other| *other != ty) {
+            let message = format!("UNPIVOT takes columns of one type, not {ty} and {other}; CAST one of them");
+            return Err(invalid(message, at));
+        }
+        for value in sets.iter_mut().filter_map(|(values, _)| values.get_mut(place)) {
+            *value = value.clone().convert(&ty, Conversion::implicit(at))?;
+        }
+    }
+    Ok(())
 }
 
 /// The names of the columns of values.
