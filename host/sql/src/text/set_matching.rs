@@ -64,6 +64,9 @@ pub(crate) fn matching_of(operand: &SetExpr) -> Option<Result<Matching>> {
 /// # Errors
 /// A mode without `BY NAME` or `CORRESPONDING`, and STRICT with a mode.
 pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    if !tokens.iter().any(|token| is_operator(keyword(token))) {
+        return Ok(tokens);
+    }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut at = 0;
     while let Some(token) = tokens.get(at) {

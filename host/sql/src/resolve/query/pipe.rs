@@ -7,8 +7,8 @@
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use sqlparser::ast::{
-    AssignmentTarget, GroupByExpr, Ident, LimitClause, ObjectNamePart, Offset, OffsetRows, PipeOperator, Query, Select,
-    SetExpr, SetOperator, SetQuantifier, With,
+    AssignmentTarget, Ident, LimitClause, ObjectNamePart, Offset, OffsetRows, PipeOperator, Query, Select, SetExpr,
+    SetOperator, SetQuantifier, With,
 };
 
 use tidegate_model::Position;
@@ -16,7 +16,7 @@ use tidegate_model::Position;
 use super::from::source_of;
 use super::join::Input;
 use super::pipe_aggregate::AggregateOperator;
-use super::pipe_columns::{dropped, refuse_twice};
+use super::pipe_columns::{dropped, refuse_others, refuse_twice};
 use super::pipe_rows::{asserts, fenced};
 use super::pipe_scope::{Change, changed, renamed_table, visible};
 use super::select::refuse_foreign_clauses;
@@ -368,22 +368,6 @@ fn refuse_clauses(queries: &[Query], at: Option<Position>) -> Result<()> {
         if clauses || select_of(query).is_none() {
             return Err(invalid("after a pipe operator comes the next |>: write |> ORDER BY, |> LIMIT, |> UNION", at));
         }
-    }
-    Ok(())
-}
-
-/// Refuses what a SELECT has after its list, which a pipe operator has not.
-pub(super) fn refuse_others(select: &Select, name: &str) -> Result<()> {
-    refuse_foreign_clauses(select)?;
-    let groups = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    if !select.from.is_empty()
-        || select.selection.is_some()
-        || groups
-        || select.having.is_some()
-        || select.qualify.is_some()
-    {
-        let message = format!("after |> {name} comes the next |>: write |> WHERE, |> AGGREGATE ... GROUP BY");
-        return Err(invalid(message, place(select)));
     }
     Ok(())
 }

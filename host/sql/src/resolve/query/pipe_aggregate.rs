@@ -6,9 +6,13 @@ use sqlparser::ast::{
 };
 use tidegate_model::Position;
 
+use super::pipe_columns::refuse_others;
 use crate::fail::{Result, invalid, place};
 use crate::resolve::expr::calls_aggregate;
 use crate::text::{grouping_call, marked_items, marked_query, marker_name, pipes};
+
+/// The operator, in messages.
+const AGGREGATE: &str = "AGGREGATE";
 
 /// The SELECT that an AGGREGATE is, and the order that it asks for.
 pub(super) struct AggregateOperator {
@@ -29,11 +33,11 @@ impl AggregateOperator {
         let (first, rest) = queries.split_first().ok_or_else(unread)?;
         let (.., aggregates) = marked_query(first).ok_or_else(unread)?;
         let mut select = select_of(first).ok_or_else(unread)?.clone();
-        refuse_others(&select)?;
+        refuse_others(&select, AGGREGATE)?;
         let (ordered, keys) = match rest {
             [] => (false, &[][..]),
             [keys] => {
-                refuse_others(select_of(keys).ok_or_else(unread)?)?;
+                refuse_others(select_of(keys).ok_or_else(unread)?, AGGREGATE)?;
                 let (_, name, keys) = marked_query(keys).ok_or_else(unread)?;
                 (name == pipes::GROUP_AND_ORDER, keys)
             }
@@ -81,10 +85,6 @@ fn select_of(query: &Query) -> Option<&Select> {
         sqlparser::ast::SetExpr::Select(select) => Some(select),
         _ => None,
     }
-}
-
-fn refuse_others(select: &Select) -> Result<()> {
-    super::pipe::refuse_others(select, "AGGREGATE")
 }
 
 /// The items of a list, each with the marker after it that says how it orders.

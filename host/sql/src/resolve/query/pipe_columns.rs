@@ -3,12 +3,15 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, col};
-use sqlparser::ast::{Expr as Ast, Ident, ObjectNamePart, Select, SelectItem, TableAlias, TableFactor, TableWithJoins};
+use sqlparser::ast::{
+    Expr as Ast, GroupByExpr, Ident, ObjectNamePart, Select, SelectItem, TableAlias, TableFactor, TableWithJoins,
+};
 
 use super::join::Input;
 use super::pipe_rows::refuse_aggregates;
 use super::pipe_scope::{Change, changed};
 use super::pivot::Pivot;
+use super::select::refuse_foreign_clauses;
 use super::unpivot::Unpivot;
 use super::windows::windowed;
 use crate::fail::{Planning, Result, invalid, place, place_of};
@@ -131,6 +134,22 @@ pub(super) fn dropped<'p>(input: Input<'p>, select: &Select) -> Result<Input<'p>
     refuse_twice(&names, "DROP")?;
     let changes = names.into_iter().map(|name| (name, Change::Dropped)).collect();
     Ok(Input { scope: changed(input.scope, changes)?, ..input })
+}
+
+/// Refuses what a SELECT has after its list, which a pipe operator has not.
+pub(super) fn refuse_others(select: &Select, name: &str) -> Result<()> {
+    refuse_foreign_clauses(select)?;
+    let groups = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    if !select.from.is_empty()
+        || select.selection.is_some()
+        || groups
+        || select.having.is_some()
+        || select.qualify.is_some()
+    {
+        let message = format!("after |> {name} comes the next |>: write |> WHERE, |> AGGREGATE ... GROUP BY");
+        return Err(invalid(message, place(select)));
+    }
+    Ok(())
 }
 
 /// Refuses a column that an operator names twice.
