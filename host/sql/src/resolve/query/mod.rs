@@ -3,7 +3,7 @@
 //! A query holds queries: in FROM, in WITH, and on both sides of a set operation. This file owns that recursion; the
 //! files below it call back [`Resolver::query`] here and each other downwards only:
 //!
-//! - `select` is one SELECT, made of `group_keys`, `group`, `distinct_key`, `windows` and `fallible_filters`;
+//! - `select` is one SELECT, made of `group_keys`, `group`, `distinct_key`, `own_aggregates`, `windows` and `fallible_filters`;
 //! - `from` are tables and joins, made of `cte`, `unnest`, `join`, `pivot` and `unpivot`;
 //! - `set_operation` is UNION, INTERSECT and EXCEPT, with `set_columns`;
 //! - `pipe` is the pipe syntax over all of these, with `pipe_rows`, `pipe_columns`, `pipe_aggregate` and `pipe_scope`.
@@ -15,6 +15,7 @@ mod from;
 mod group;
 mod group_keys;
 mod join;
+mod own_aggregates;
 mod pipe;
 mod pipe_aggregate;
 mod pipe_columns;

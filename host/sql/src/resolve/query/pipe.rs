@@ -15,6 +15,7 @@ use tidegate_model::Position;
 
 use super::from::source_of;
 use super::join::Input;
+use super::own_aggregates::aggregates;
 use super::pipe_aggregate::AggregateOperator;
 use super::pipe_columns::{dropped, refuse_others, refuse_twice};
 use super::pipe_rows::{asserts, fenced};
@@ -23,7 +24,7 @@ use super::select::refuse_foreign_clauses;
 use super::set_operation::SetOperation;
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
 use crate::resolve::environment::Environment;
-use crate::resolve::expr::{Limit, calls_aggregate, unique_names};
+use crate::resolve::expr::{Limit, unique_names};
 use crate::resolve::resolved::{Order, Output, Resolved, Row};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Relation, Scope};
@@ -129,7 +130,7 @@ impl Resolver<'_> {
             let selects: Vec<&Select> = queries.iter().filter_map(select_of).collect();
             return match (name, selects.as_slice()) {
                 (pipes::SELECT, [select]) => {
-                    if calls_aggregate(&select.projection) {
+                    if aggregates(&select.projection) {
                         return Err(invalid("SELECT after |> cannot aggregate; write |> AGGREGATE", place(*select)));
                     }
                     refuse_others(select, "SELECT")?;

@@ -6,9 +6,9 @@ use sqlparser::ast::{
 };
 use tidegate_model::Position;
 
+use super::own_aggregates::aggregates as calls_own;
 use super::pipe_columns::refuse_others;
 use crate::fail::{Result, invalid, place};
-use crate::resolve::expr::calls_aggregate;
 use crate::text::{grouping_call, marked_items, marked_query, marker_name, pipes};
 
 /// The operator, in messages.
@@ -64,7 +64,7 @@ impl AggregateOperator {
         }
         for Listed { item, options } in listed(aggregates) {
             let is_expression = matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
-            if !is_expression || !calls_aggregate(item) {
+            if !is_expression || !calls_own(item) {
                 let message =
                     "AGGREGATE takes aggregate functions; keys stand after GROUP BY, other columns in |> EXTEND";
                 return Err(invalid(message, place(item)));

@@ -10,6 +10,7 @@ use super::distinct_key::distinct_key;
 use super::fallible_filters::guarded;
 use super::group::Grouped;
 use super::join::Input;
+use super::own_aggregates::aggregates;
 use super::windows::windowed;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
 use crate::resolve::calls::Calls;
@@ -75,7 +76,7 @@ impl Resolver<'_> {
         };
         let having = conditional(self, &select.having, Clause::Having, None)?;
         let qualify = conditional(self, &select.qualify, Clause::Qualify, Some(named))?;
-        if having.is_some() && !select_groups(select) && !calls_aggregate(&select.projection) {
+        if having.is_some() && !select_groups(select) && !aggregates(&select.projection) {
             let message = "HAVING needs GROUP BY, or an aggregate in the select list; WHERE filters rows";
             return Err(invalid(message, select.having.as_ref().and_then(place)));
         }
