@@ -192,7 +192,7 @@ impl Engine {
             within_budget()?;
             Ok::<_, Failure>(statement)
         })?;
-        let columns = resolved.columns.into_iter().map(|Output { name, column: _, ty }| (name, ty)).collect();
+        let columns = resolved.columns.into_iter().map(|Output { name, ty, .. }| (name, ty)).collect();
         Ok(Plan { logical: resolved.plan, columns, budget, never_seen })
     }
 

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{Expr, ObjectName, Visit, Visitor};
 
+use crate::text::marker_name;
+
 /// The names in a piece of a query.
 #[derive(Debug, Default)]
 pub(crate) struct PieceNames {
@@ -39,6 +41,9 @@ impl Visitor for PieceNames {
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        if relation.0.iter().any(|part| part.as_ident().is_some_and(|ident| marker_name(ident).is_some())) {
+            return ControlFlow::Continue(());
+        }
         // As the resolver does: joined first, then in lower case, which depends on the neighbouring characters.
         let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.as_str());
         let written = parts.collect::<Vec<_>>().join(".");

@@ -7,9 +7,14 @@
 
 mod dialect;
 mod foreign;
+mod grouping;
 mod literal;
+mod markers;
 mod names;
+pub(crate) mod pipes;
+mod plain;
 mod respell;
+mod set_matching;
 mod shape;
 
 use sqlparser::ast::{Query, Statement};
@@ -21,8 +26,13 @@ use tidegate_model::{Code, Failure, Position, TextLimits};
 use crate::fail::{Result, fail, place_of};
 use dialect::TidegateDialect;
 pub(crate) use foreign::foreign_operator;
+pub(crate) use grouping::{GroupingCall, grouping_call, keys_of_set};
 pub(crate) use literal::unescape_bytes;
+pub(crate) use markers::{marked_items, marked_number, marked_query, marker_name};
 pub(crate) use names::written;
+pub(crate) use plain::plain_query;
+pub(crate) use respell::{LIKE_ALL, LIKE_ANY};
+pub(crate) use set_matching::{Matching, MatchingMode, matching_of};
 
 /// The stack on which a text is read, in bytes, and how much of it must be there.
 const STACK: usize = 64 << 20;
@@ -64,13 +74,8 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         literal::unescape_token(token);
         names::unescape_token(token);
     }
-    let tokens = respell::respell(tokens);
-    if let Some(first) = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))
-        && matches!(&first.token, Token::Word(word) if word.keyword == Keyword::FROM)
-    {
-        let message = "FROM before SELECT and the pipe syntax (|>) are not supported; write SELECT ... FROM ...";
-        return Err(fail(Code::Unsupported, message, place_of(first.span)));
-    }
+    let tokens = grouping::respelled(respell::respell(tokens));
+    let tokens = pipes::respelled(set_matching::respelled(tokens)?)?;
     let work = (tokens.len() + sql.len() / dialect::STEP).saturating_mul(WORK).max(1024);
     let dialect = TidegateDialect::new(work, limits.nesting);
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);

@@ -12,10 +12,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, TableFactor, Visit, Visitor,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, PipeOperator, Query, TableFactor,
+    Visit, Visitor,
 };
 
 use crate::saved_query::SavedQuery;
+use crate::text::marker_name;
 
 /// The most fields of one query.
 const MOST_FIELDS: usize = 200;
@@ -167,7 +169,19 @@ impl Visitor for Names {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        for operator in &query.pipe_operators {
+            if let PipeOperator::As { alias } = operator {
+                self.aliases.push((alias.value.clone(), None));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::Identifier(name) if marker_name(name).is_some()) {
+            return ControlFlow::Continue(());
+        }
         self.written.extend(name_of(expr));
         self.searched.extend(searched(expr).and_then(name_of));
         ControlFlow::Continue(())
@@ -242,6 +256,17 @@ mod tests {
         let texts = SavedQuery::parse(sql).unwrap().searched_texts();
         let texts: Vec<String> = texts.into_iter().map(|path| path.join("/")).collect();
         assert_eq!(texts, ["metadata/level", "metadata/request/url"]);
+    }
+
+    #[test]
+    fn pipes_name_fields_as_clauses_do() {
+        let fields = wanted(
+            "FROM `edge.logs` |> AS t |> CROSS JOIN UNNEST(t.metadata) AS m |> WHERE m.level = 'x' |> EXTEND t.extra AS e",
+        );
+        for path in ["metadata", "metadata/level", "extra"] {
+            assert!(fields.iter().any(|field| field == path), "{path} is not in {fields:?}");
+        }
+        assert!(!fields.iter().any(|field| field.contains('|')), "{fields:?}");
     }
 
     #[test]

@@ -8,8 +8,10 @@ use crate::types::Type;
 /// A column of a resolved query.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
-    /// The name that the text gives it.
+    /// Its name in the result, which no other column has.
     pub(crate) name: String,
+    /// The name that the text gives it, which others may have; none of `1 + 1`.
+    pub(crate) written: Option<String>,
     /// Its unique name in the plan.
     pub(crate) column: Column,
     pub(crate) ty: Type,

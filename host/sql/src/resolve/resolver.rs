@@ -34,6 +34,8 @@ pub(super) struct Resolver<'a> {
     pub(super) remarks: Remarks,
     /// What plan columns are called in the text, for messages.
     pub(super) labels: HashMap<String, String>,
+    /// Names that stand for items of a select list which are keys of grouping sets, and what these compute.
+    pub(super) named_keys: HashMap<String, Expr>,
     /// Plan columns of text that come from log records as they are: they may hold any kind of value.
     paths: HashSet<String>,
     next_column: usize,
@@ -56,6 +58,7 @@ impl<'a> Resolver<'a> {
             conditions: 0,
             remarks,
             labels: HashMap::new(),
+            named_keys: HashMap::new(),
             paths: HashSet::new(),
             next_column: 0,
             relations: 0,

@@ -75,6 +75,31 @@ impl Relation {
         }
     }
 
+    /// Makes a table of an element that has the column `name`, which is it or a field of it: columns of tables can be found
+    /// by their alias alone. Elements of log records stay, because they may have fields that no column has.
+    pub(super) fn open_element(&mut self, name: &str) {
+        let Self::Element { alias, value } = self else { return };
+        let column = |name: &str, value: Typed, hidden: bool| ScopeColumn {
+            name: name.to_owned(),
+            value,
+            hidden,
+            qualified_only: false,
+        };
+        *self = match &value.ty {
+            Type::Struct { fields, open: false } if Type::field(fields, name).is_some() => {
+                let columns =
+                    fields.iter().map(|field| column(&field.name, stored_field(value, field), field.is_hidden()));
+                Self::Table { alias: alias.clone(), columns: columns.collect(), open: false }
+            }
+            Type::Struct { .. } => return,
+            _ if alias.as_deref().is_some_and(|alias| alias.eq_ignore_ascii_case(name)) => {
+                let columns = vec![column(name, value.clone(), false)];
+                Self::Table { alias: None, columns, open: false }
+            }
+            _ => return,
+        };
+    }
+
     fn is_open(&self) -> bool {
         match self {
             Self::Table { open, .. } => *open,
@@ -193,12 +218,17 @@ impl Scope<'_> {
             .relations
             .iter()
             .filter(|relation| match relation {
-                Relation::Table { columns, .. } => column(columns, &name.value).is_some(),
+                Relation::Table { alias, columns, .. } => alias.is_some() && column(columns, &name.value).is_some(),
                 element => Type::field(element.element_fields(), &name.value).is_some(),
             })
             .map(|relation| format!("{}.{}", written(relation.alias().unwrap_or("?")), written(&name.value)))
             .collect();
-        let message = format!("the name {} is ambiguous; write {}", name.value, homes.join(" or "));
+        let instead = if homes.is_empty() {
+            "give its columns different names".to_owned()
+        } else {
+            format!("write {}", homes.join(" or "))
+        };
+        let message = format!("the name {} is ambiguous; {instead}", name.value);
         fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value)
     }
 

@@ -209,7 +209,8 @@ impl Dialect for TidegateDialect {
         true
     }
     fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
-        self.base.is_column_alias(keyword, parser)
+        // A named window may follow a select list without FROM, after a pipe.
+        *keyword != Keyword::WINDOW && self.base.is_column_alias(keyword, parser)
     }
     fn supports_filter_during_aggregation(&self) -> bool {
         true

@@ -1,15 +1,197 @@
-//! Rewrites three spellings of BigQuery that the parser does not accept. This is done on the tokens, before parsing,
+//! Rewrites six spellings of BigQuery that the parser does not accept. This is done on the tokens, before parsing,
 //! and each token keeps its position.
 //!
 //! - `SAFE.SUBSTR(...)`: a keyword after `SAFE.` is the name of a function like any other.
 //! - `rb'\d'`, `br'\d'`: bytes in which backslashes are not escapes.
 //! - `ARRAY<INT64>[1, 2]`: the same as `CAST([1, 2] AS ARRAY<INT64>)`.
+//! - `WITH OFFSET JOIN`: the offset has the name `offset`; and `t.tags AS tag WITH OFFSET` is of `UNNEST(t.tags)`.
+//! - `PIVOT(... FOR (a > 1) IN ...)`, `UNPIVOT(... AS 1)`: what the parser takes only in more parentheses, or not.
+//! - `LIKE ALL UNNEST(list)`, `LIKE ANY (SELECT ...)`: a call of a marker with the list, or with `ARRAY(SELECT ...)`.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
+use super::markers::{added, marker, number};
+
 pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    typed_arrays(safe_calls(single_blanks(tokens)))
+    quantified_likes(offsets(numbered(pivoted(typed_arrays(safe_calls(single_blanks(tokens)))))))
+}
+
+/// Rewrites `PIVOT(... FOR (a > 1) IN ...)`: without the parentheses the parser reads names only.
+fn pivoted(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "PIVOT")) {
+        return tokens;
+    }
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let (mut open, mut after_for) = (Vec::new(), false);
+    for token in tokens {
+        match token.token {
+            Token::LParen => {
+                open.push(after_for);
+                if after_for {
+                    out.push(token.clone());
+                }
+            }
+            Token::RParen if open.pop() == Some(true) => out.push(token.clone()),
+            _ => {}
+        }
+        after_for = is_word(&token, "FOR") || after_for && is_blank(&token.token);
+        out.push(token);
+    }
+    out
+}
+
+/// Rewrites `AS 1`, which UNPIVOT takes.
+fn numbered(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "UNPIVOT")) {
+        return tokens;
+    }
+    let mut after_as = false;
+    for token in &mut tokens {
+        if let (true, Token::Number(text, _)) = (after_as, &token.token) {
+            token.token = number(text);
+        }
+        after_as = is_word(token, "AS") || after_as && is_blank(&token.token);
+    }
+    tokens
+}
+
+/// Words that are no name of an offset, but begin what follows.
+const AFTER_OFFSET: [&str; 20] = [
+    "JOIN",
+    "INNER",
+    "LEFT",
+    "RIGHT",
+    "FULL",
+    "CROSS",
+    "NATURAL",
+    "ON",
+    "USING",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "QUALIFY",
+    "WINDOW",
+    "ORDER",
+    "LIMIT",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "TABLESAMPLE",
+];
+
+fn offsets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let next = |from: usize| {
+        let mut rest = tokens.iter().enumerate().skip(from);
+        rest.find(|(_, token)| !is_blank(&token.token))
+    };
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        let offset = next(at).filter(|(_, word)| is_word(token, "WITH") && is_word(word, "OFFSET"));
+        let Some((place, offset)) = offset else {
+            out.push(token.clone());
+            continue;
+        };
+        unnested_path(&mut out);
+        out.extend([token.clone(), added(token, BLANK), offset.clone()]);
+        at = place + 1;
+        let reserved = |word: &TokenWithSpan| AFTER_OFFSET.iter().any(|reserved| is_word(word, reserved));
+        if next(at).is_some_and(|(_, word)| reserved(word)) {
+            let name = Word { value: "offset".to_owned(), quote_style: None, keyword: Keyword::NoKeyword };
+            out.extend([BLANK, Token::make_keyword("AS"), BLANK, Token::Word(name)].map(|word| added(offset, word)));
+        }
+    }
+    out
+}
+
+/// Sets UNNEST around a path at the end, before its alias, where it stands as a table.
+fn unnested_path(out: &mut Vec<TokenWithSpan>) {
+    let before = |at: usize| out.get(..at).unwrap_or_default().iter().rposition(|token| !is_blank(&token.token));
+    let is_name = |at: usize| out.get(at).is_some_and(|token| matches!(token.token, Token::Word(_)));
+    let begins = |at: usize| {
+        let of =
+            |token: &TokenWithSpan| token.token == Token::Comma || is_word(token, "FROM") || is_word(token, "JOIN");
+        out.get(at).is_some_and(of)
+    };
+    // The path that ends with the name at `end`: where it begins, if it has several parts and is a table.
+    let path = |end: usize| {
+        let (mut start, mut parts) = (end, 1);
+        while let Some(dot) = before(start)
+            && out.get(dot).is_some_and(|token| token.token == Token::Period)
+            && let Some(name) = before(dot).filter(|name| is_name(*name))
+        {
+            (start, parts) = (name, parts + 1);
+        }
+        before(start).filter(|keyword| parts > 1 && begins(*keyword)).map(|_| start)
+    };
+    let Some(last) = before(out.len()).filter(|last| is_name(*last)) else { return };
+    // The last name is the end of the path, or an alias behind it.
+    let alias = before(last)
+        .map(|at| if out.get(at).is_some_and(|token| is_word(token, "AS")) { before(at) } else { Some(at) });
+    let found = match path(last) {
+        Some(start) => Some((start, last, true)),
+        None => alias.flatten().filter(|end| is_name(*end)).and_then(|end| Some((path(end)?, end, false))),
+    };
+    let Some((start, end, unnamed)) = found else { return };
+    let Some(name) = out.get(end).cloned() else { return };
+    let mut after = vec![added(&name, Token::RParen)];
+    if unnamed {
+        after.extend([added(&name, BLANK), added(&name, Token::make_keyword("AS")), added(&name, BLANK), name.clone()]);
+    }
+    out.splice(end + 1..end + 1, after);
+    let unnest = [Token::make_keyword("UNNEST"), Token::LParen].map(|word| added(&name, word));
+    out.splice(start..start, unnest);
+}
+
+/// The markers that LIKE of any, or of all, elements of an array becomes a call of.
+pub(crate) const LIKE_ANY: &str = "like any";
+pub(crate) const LIKE_ALL: &str = "like all";
+
+fn quantified_likes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "LIKE") || is_word(token, "ILIKE")) {
+        return tokens;
+    }
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // The parentheses that are open, each with whether one more is to be closed with it.
+    let mut open: Vec<bool> = Vec::new();
+    let mut at = 0;
+    let next = |from: usize| {
+        let mut rest = tokens.iter().enumerate().skip(from);
+        rest.find(|(_, token)| !is_blank(&token.token))
+    };
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        out.push(token.clone());
+        match &token.token {
+            Token::LParen => open.push(false),
+            Token::RParen if open.pop() == Some(true) => out.push(token.clone()),
+            Token::Word(_) if is_word(token, "LIKE") || is_word(token, "ILIKE") => {
+                let Some((place, quantifier)) = next(at) else { continue };
+                let name = match () {
+                    () if is_word(quantifier, "ALL") => LIKE_ALL,
+                    () if is_word(quantifier, "ANY") || is_word(quantifier, "SOME") => LIKE_ANY,
+                    () => continue,
+                };
+                let Some((after, what)) = next(place + 1) else { continue };
+                if is_word(what, "UNNEST") {
+                    out.extend([added(token, BLANK), added(quantifier, marker(name))]);
+                    at = after + 1;
+                } else if what.token == Token::LParen
+                    && let Some((_, first)) = next(after + 1)
+                    && ["SELECT", "WITH", "FROM"].iter().any(|word| is_word(first, word))
+                {
+                    out.extend([added(token, BLANK), added(quantifier, marker(name))]);
+                    out.extend([added(what, Token::LParen), added(what, Token::make_keyword("ARRAY")), what.clone()]);
+                    open.push(true);
+                    at = after + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    out
 }
 
 /// Rewrites raw bytes literals. This runs before literals are unescaped, because raw ones must not be unescaped.
@@ -90,11 +272,6 @@ fn typed_arrays(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 }
 
 const BLANK: Token = Token::Whitespace(Whitespace::Space);
-
-/// A token that is not in the text, with the position of one that is.
-fn added(at: &TokenWithSpan, token: Token) -> TokenWithSpan {
-    TokenWithSpan { token, span: at.span }
-}
 
 /// For each `[` the index of the matching `]`, if there is one.
 fn closing_brackets(tokens: &[TokenWithSpan]) -> Vec<Option<usize>> {

@@ -8,8 +8,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArguments, OrderBy, OrderByKind, Query, Select, SetExpr, TableFactor, TableWithJoins,
-    Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, FunctionArguments, OrderBy, OrderByKind, PipeOperator, Query, Select, SetExpr, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut,
 };
 use tidegate_model::{Code, Failure, Position, TextLimits};
 
@@ -26,6 +26,8 @@ const MAX_SUBQUERIES: usize = 8;
 /// The limit on the tables that one FROM may join, not counting UNNEST: the time of choosing their order grows with the
 /// cube of their number.
 const MAX_JOINS: usize = 64;
+/// The limit on the pipe operators of a statement: each is a level of the plan.
+const MAX_PIPES: usize = 256;
 /// The limit on the keys of one ORDER BY: the time of planning grows with the square of their number.
 const MAX_SORT_KEYS: usize = 256;
 /// Chains with at most this many parts are not rewritten.
@@ -36,7 +38,7 @@ const LONG: usize = 32;
 /// # Errors
 /// The tree is too deep after balancing, or combines too many queries by set operations.
 pub(super) fn shallow(query: &mut Query, limits: &TextLimits) -> Result<()> {
-    match query.visit(&mut Shape { limits: *limits, depth: 0, subqueries: 0, united: 0 }) {
+    match query.visit(&mut Shape { limits: *limits, depth: 0, subqueries: 0, united: 0, pipes: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(failure) => Err(*failure),
     }
@@ -48,6 +50,8 @@ struct Shape {
     subqueries: usize,
     /// The number of queries that set operations combine.
     united: usize,
+    /// The number of pipe operators.
+    pipes: usize,
 }
 
 impl VisitorMut for Shape {
@@ -62,6 +66,16 @@ impl VisitorMut for Shape {
         if self.united > self.limits.relations {
             let message = format!("the statement unites more than {} queries", self.limits.relations);
             return ControlFlow::Break(Box::new(fail(Code::LimitExceeded, message, place(query))));
+        }
+        self.pipes += query.pipe_operators.len();
+        if self.pipes > MAX_PIPES {
+            let message = format!("the statement has more than {MAX_PIPES} pipe operators");
+            return ControlFlow::Break(Box::new(fail(Code::TooLarge, message, place(query))));
+        }
+        let joins = query.pipe_operators.iter().filter(|operator| matches!(operator, PipeOperator::Join(_))).count();
+        if joins > MAX_JOINS {
+            let message = format!("a query joins {joins} tables by pipes; at most {MAX_JOINS} are allowed");
+            return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
         }
         if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by
             && keys.len() > MAX_SORT_KEYS

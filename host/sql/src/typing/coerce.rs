@@ -199,17 +199,27 @@ fn is_error(value: &Typed) -> bool {
 /// # Errors
 /// If there is no common type.
 pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typed>, Type)> {
-    // A text literal takes the type of the other values, where it can be read as that type.
-    let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
-    let ty = match firm {
-        Type::Timestamp | Type::Datetime | Type::Date if values.iter().all(|v| reads_as(v, &firm)) => firm,
-        _ => common(values.iter().map(|v| v.ty.clone()), at)?,
-    };
+    let ty = common_of(&values, at)?;
     // ERROR(...) among nothing but NULLs still needs a type that holds values.
     let ty = if ty == Type::Null && values.iter().any(is_error) { Type::String } else { ty };
     let values =
         values.into_iter().map(|value| value.convert(&ty, Conversion::implicit(at))).collect::<Result<Vec<_>>>()?;
     Ok((values, ty))
+}
+
+/// The type that values take together. A text literal takes the type of the other values, where it can be read as that
+/// type.
+///
+/// # Errors
+/// If there is no common type.
+pub(crate) fn common_of(values: &[Typed], at: Option<Position>) -> Result<Type> {
+    let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
+    match firm {
+        Type::Timestamp | Type::Datetime | Type::Date | Type::Time if values.iter().all(|v| reads_as(v, &firm)) => {
+            Ok(firm)
+        }
+        _ => common(values.iter().map(|v| v.ty.clone()), at),
+    }
 }
 
 fn reads_as(value: &Typed, ty: &Type) -> bool {

@@ -26,8 +26,7 @@ mod list;
 mod record_union;
 mod records;
 
-pub(crate) use coerce::{Conversion, plan_column, unify};
-pub(crate) use common::common;
+pub(crate) use coerce::{Conversion, common_of, plan_column, unify};
 pub(crate) use compare::{BYTES_AS_TEXT, comparable, compare, interval_length, may_be_nan};
 pub(crate) use constant::folded;
 pub(crate) use fields::holds_float;

@@ -2,6 +2,7 @@
 //! them, and one that has them cut. Whoever includes this has the modules `engine` and `support` beside it.
 
 mod aggregates;
+mod clauses;
 mod comparisons;
 mod correlated;
 mod document;

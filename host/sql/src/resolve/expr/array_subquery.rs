@@ -24,6 +24,7 @@ use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Relation, Scope};
 use crate::resolve::sorting::{ordinal, sort_keys, sorted};
+use crate::text::{marked_items, plain_query};
 use crate::typed::Typed;
 use crate::types::{Field, Type, is_there};
 use crate::typing::{Conversion, compare, folded, over_list, plan_column};
@@ -43,7 +44,12 @@ impl Resolver<'_> {
         query: &Query,
         cx: &mut Context<'_, '_>,
     ) -> Result<Option<ArraySubqueryBuilder>> {
+        let plain = plain_query(query);
+        let query = plain.as_ref().unwrap_or(query);
         let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
+        if marked_items(&select.projection).is_some() {
+            return Ok(None);
+        }
         let foreign = query.with.is_some() || query.fetch.is_some() || !query.pipe_operators.is_empty();
         let of_outer = |name: &str| {
             // A CTE of that name hides the alias.

@@ -6,6 +6,7 @@ use sqlparser::ast::{Expr as Ast, LimitClause};
 use tidegate_model::Code;
 
 use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
+use crate::piece_names::PieceNames;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolver::Resolver;
@@ -53,9 +54,12 @@ impl Resolver<'_> {
         let mut count = |ast: &Ast, clause: Clause| -> Result<Option<usize>> {
             let at = place(ast);
             let value = self.expr(ast, &mut Context::new(&scope, environment, clause))?;
-            // A parameter that was not sent limits nothing.
             if value.ty == Type::Null {
-                return Ok(None);
+                // A parameter that was not sent limits nothing.
+                return match PieceNames::within(ast).parameters.is_empty() {
+                    true => Err(invalid(format!("{clause} must be a number, not NULL"), at)),
+                    false => Ok(None),
+                };
             }
             match value.convert(&Type::Int64, Conversion::implicit(at))?.literal() {
                 Some(ScalarValue::Int64(Some(count))) => usize::try_from(*count)

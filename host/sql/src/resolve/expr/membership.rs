@@ -1,21 +1,25 @@
 //! Whether a value is one of others, or matches a pattern: IN, IN UNNEST, LIKE.
 
 use datafusion::arrow::array::Array;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Function, FunctionArguments};
+use tidegate_functions::array_subquery::Finish;
 use tidegate_functions::scalar::nullable;
 use tidegate_model::{Code, Position};
 
 use super::{boolean, negate_if, plain_argument};
+use crate::exprs::{any as any_part, is_subquery};
 use crate::fail::{Planning, Result, fail, invalid, unsupported};
 use crate::library::like_pattern;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
+use crate::text::{LIKE_ALL, LIKE_ANY, marker_name};
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats, mapped};
+use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats, mapped, over_list};
 
 /// The most values of a list that are compared one by one, and of a constant array that becomes a list.
 const MOST_ITEMS: usize = 5_000;
@@ -92,6 +96,11 @@ impl Resolver<'_> {
         let (any, patterns): (bool, Vec<&Ast>) = match pattern {
             Ast::Tuple(patterns) if any => (true, patterns.iter().collect()),
             Ast::Nested(pattern) if any => (true, vec![pattern]),
+            Ast::Function(call) if let Some((any, array)) = patterns_of_array(call) => match array {
+                Ast::Array(patterns) if patterns.elem.is_empty() => return Ok(boolean(lit(!any))),
+                Ast::Array(patterns) => (any, patterns.elem.iter().collect()),
+                array => return self.like_array(value, (array, any), (negated, without_case), at, cx),
+            },
             Ast::Function(call) if quantified(call).is_some() => match &call.args {
                 FunctionArguments::List(list) => {
                     let patterns = list.args.iter().map(plain_argument).collect::<Result<_>>()?;
@@ -108,11 +117,86 @@ impl Resolver<'_> {
         let mut all = Vec::new();
         for pattern in patterns {
             let pattern = self.expr(pattern, cx)?;
+            check_pattern(&pattern, at)?;
             let (value, pattern) = texts(value.clone(), pattern, without_case, at)?;
             all.push(like_pattern(value.expr, pattern, negated, without_case));
         }
         let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
         all.map(boolean).ok_or_else(|| invalid("LIKE needs a pattern", at))
+    }
+
+    /// `value LIKE ANY UNNEST(array)`: true if an element matches, else NULL if one might, else false; and as all of them
+    /// would be joined by AND for ALL.
+    fn like_array(
+        &mut self,
+        value: Typed,
+        (array, any): (&Ast, bool),
+        (negated, without_case): (bool, bool),
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let array = self.expr(array, cx)?;
+        let (array, _) = self.as_array(array);
+        let item = match (&array.ty, array.ty.element()) {
+            // NULL has no elements.
+            (Type::Null, _) => return Ok(boolean(lit(!any))),
+            (Type::Array(_), Some(item)) => item,
+            (ty, _) => return Err(invalid(format!("LIKE ANY UNNEST takes an array of patterns, not {ty}"), at)),
+        };
+        if let Some(patterns) = literal_items(&array) {
+            let mut all = Vec::with_capacity(patterns.len());
+            for pattern in patterns {
+                check_pattern(&pattern, at)?;
+                let (value, pattern) = texts(value.clone(), pattern, without_case, at)?;
+                all.push(like_pattern(value.expr, pattern, negated, without_case));
+            }
+            let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
+            return Ok(boolean(all.unwrap_or_else(|| lit(!any))));
+        }
+        // The kernel takes subqueries only as its arguments, which columns become.
+        let subquery = any_part(&array.expr, is_subquery).then(|| (self.fresh(), array.expr.clone()));
+        let array = subquery.as_ref().map_or_else(|| array.expr.clone(), |(column, _)| col(column));
+        let name = self.fresh();
+        let (value, pattern) = texts(value, Typed::new(col(&name), item), without_case, at)?;
+        let like = like_pattern(value.expr, pattern, negated, without_case);
+        let exists =
+            |condition: Expr| over_list(array.clone(), name.clone(), Some(condition), lit(1_i64), Finish::Exists);
+        let (decided, unknown) = (if any { like.clone().is_true() } else { like.clone().is_false() }, like.is_null());
+        let null = Expr::Literal(ScalarValue::Boolean(None), None);
+        let outcome = when(exists(decided)?, lit(any)).when(exists(unknown)?, null).otherwise(lit(!any));
+        let outcome = outcome.planned()?;
+        let Some((column, array)) = subquery else { return Ok(boolean(outcome)) };
+        let with_subquery = outcome.transform(|part| match &part {
+            Expr::Column(own) if own.name == column => Ok(Transformed::yes(array.clone())),
+            _ => Ok(Transformed::no(part)),
+        });
+        Ok(boolean(with_subquery.planned()?.data))
+    }
+}
+
+/// The array of patterns of `LIKE ANY UNNEST(array)`, and whether one of them is enough.
+fn patterns_of_array(call: &Function) -> Option<(bool, &Ast)> {
+    let [part] = call.name.0.as_slice() else { return None };
+    let any = match marker_name(part.as_ident()?)? {
+        LIKE_ANY => true,
+        LIKE_ALL => false,
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [array] = list.args.as_slice() else { return None };
+    plain_argument(array).ok().map(|array| (any, array))
+}
+
+/// Refuses a constant pattern whose last backslash escapes nothing.
+fn check_pattern(pattern: &Typed, at: Option<Position>) -> Result<()> {
+    let bytes = match pattern.literal() {
+        Some(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text))) => text.as_bytes(),
+        Some(ScalarValue::Binary(Some(bytes)) | ScalarValue::BinaryView(Some(bytes))) => bytes,
+        _ => return Ok(()),
+    };
+    match bytes.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 {
+        0 => Ok(()),
+        _ => Err(fail(Code::InvalidValue, "a pattern of LIKE ends with a backslash, which escapes nothing", at)),
     }
 }
 

@@ -68,7 +68,7 @@ impl Resolver<'_> {
                     if scope.relations.is_empty() {
                         return Err(invalid("* needs a FROM clause", at));
                     }
-                    let all = scope.relations.iter().flat_map(|relation| columns_of(relation, at)).collect();
+                    let all = scope.relations.iter().flat_map(|relation| columns_of(relation, false, at)).collect();
                     items.extend(self.wildcard(all, options, scope, environment)?);
                 }
                 SelectItem::QualifiedWildcard(kind, options) => {
@@ -110,7 +110,7 @@ impl Resolver<'_> {
             && let Found::Row(columns, _) = scope.find(name, false)?
         {
             let table = Relation::Table { alias: None, columns, open: false };
-            return Ok(columns_of(&table, at));
+            return Ok(columns_of(&table, true, at));
         }
         let value = self.path(parts, scope)?;
         fields_of(&value, at)
@@ -188,11 +188,13 @@ pub(in crate::resolve) fn unique_names(items: &[Item]) -> Vec<String> {
     names
 }
 
-fn columns_of(relation: &Relation, at: Option<Position>) -> Vec<Item> {
+/// The columns of a table or element; all of them behind its alias, which `qualified` tells, even those for which a name
+/// alone means another column.
+fn columns_of(relation: &Relation, qualified: bool, at: Option<Position>) -> Vec<Item> {
     match relation {
         Relation::Table { columns, .. } => columns
             .iter()
-            .filter(|column| !column.hidden && !column.qualified_only)
+            .filter(|column| !column.hidden && (qualified || !column.qualified_only))
             .map(|column| Item { name: Some(column.name.clone()), value: column.value.clone(), at })
             .collect(),
         Relation::Element { alias, value } => match fields_of(value, at) {

@@ -300,7 +300,7 @@ impl Resolver<'_> {
         let name = self.fresh();
         let plan = LogicalPlanBuilder::from(resolved.plan).project([expr.alias(&name)]);
         let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
-        let column = Output { name: "struct".to_owned(), column: Column::new_unqualified(name), ty };
+        let column = Output { name: "struct".to_owned(), written: None, column: Column::new_unqualified(name), ty };
         Ok(Resolved { plan, columns: vec![column], row: Row::Value })
     }
 }

@@ -57,14 +57,14 @@ impl Resolver<'_> {
         let plan = if is_granted { above_barrier } else { plan };
         let mut exprs = Vec::with_capacity(outputs.len());
         let mut columns = Vec::with_capacity(outputs.len());
-        for Output { name, column, ty } in outputs {
+        for Output { name, written, column, ty } in outputs {
             let unique = self.fresh();
             if self.is_path_column(&column) {
                 self.note_path_column(&unique);
             }
             exprs.push(Expr::Column(column).alias(&unique));
             self.labels.insert(unique.clone(), name.clone());
-            columns.push(Output { name, column: Column::new_unqualified(unique), ty });
+            columns.push(Output { name, written, column: Column::new_unqualified(unique), ty });
         }
         let plan = LogicalPlan::Projection(Projection::try_new(exprs, plan).planned()?);
         Ok(Resolved { plan, columns, row })

@@ -4,7 +4,7 @@
 //! both for all rows of a batch. But authors mean the first to protect the second.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
+use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, cast, lit, when};
 
@@ -68,14 +68,20 @@ fn by_tables(parts: Vec<Expr>, scope: &Scope<'_>) -> Vec<(Vec<usize>, Vec<Expr>)
     groups
 }
 
-/// The tables of a FROM that an expression reads, by their indices.
+/// The tables of a FROM that an expression reads, by their indices. A column that several have, as USING and pipes make
+/// them, is that of the last.
 fn tables_of(expr: &Expr, scope: &Scope<'_>) -> Vec<usize> {
-    let columns = expr.column_refs();
-    let reads = |relation: &Relation| match relation {
-        Relation::Table { columns: own, .. } => {
-            own.iter().any(|own| matches!(&own.value.expr, Expr::Column(column) if columns.contains(column)))
-        }
-        Relation::Element { .. } => false,
+    let home = |column: &Column| {
+        let has = |relation: &Relation| match relation {
+            Relation::Table { columns: own, .. } => {
+                own.iter().any(|own| matches!(&own.value.expr, Expr::Column(own) if own == column))
+            }
+            Relation::Element { .. } => false,
+        };
+        scope.relations.iter().rposition(has)
     };
-    scope.relations.iter().enumerate().filter(|(_, relation)| reads(relation)).map(|(place, _)| place).collect()
+    let mut tables: Vec<usize> = expr.column_refs().into_iter().filter_map(home).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    tables
 }

@@ -11,7 +11,9 @@ use sqlparser::ast::{
 use tidegate_model::{Code, nearest};
 
 use super::join::Input;
+use super::pivot::Pivot;
 use super::unnest::{Keep, unnest_of};
+use super::unpivot::Unpivot;
 use crate::barrier::held_to;
 use crate::catalog::StoredTable;
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
@@ -55,27 +57,39 @@ impl Resolver<'_> {
     ) -> Result<Input<'p>> {
         let mut source =
             self.join(left, first, &table.relation, JoinType::Inner, &JoinConstraint::None, environment, order)?;
-        for Join { relation, join_operator, .. } in &table.joins {
-            let (kind, constraint) = match join_operator {
-                JoinOperator::Join(on) | JoinOperator::Inner(on) => (JoinType::Inner, on),
-                JoinOperator::CrossJoin(on) => (JoinType::Inner, on),
-                JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (JoinType::Left, on),
-                JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (JoinType::Right, on),
-                JoinOperator::FullOuter(on) => (JoinType::Full, on),
-                _ => {
-                    let instead = "there are JOIN, LEFT, RIGHT and FULL JOIN, and CROSS JOIN; for SEMI and ANTI joins write \
-                                   EXISTS or IN";
-                    return Err(unsupported("this kind of join", Some(instead), place(relation)));
-                }
-            };
-            let plain = matches!(join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_));
-            if plain && *constraint == JoinConstraint::None && unnest_of(relation, &source.scope)?.is_none() {
-                let message = "JOIN needs ON or USING; to join every row with every other, write CROSS JOIN";
-                return Err(invalid(message, place(relation)));
-            }
-            source = self.join(source, false, relation, kind, constraint, environment, order)?;
+        for join in &table.joins {
+            source = self.join_of(source, join, environment, order)?;
         }
         Ok(source)
+    }
+
+    /// The input joined as `JOIN ...` says.
+    pub(super) fn join_of<'p>(
+        &mut self,
+        left: Input<'p>,
+        join: &Join,
+        environment: &Environment<'_>,
+        order: Order,
+    ) -> Result<Input<'p>> {
+        let Join { relation, join_operator, .. } = join;
+        let (kind, constraint) = match join_operator {
+            JoinOperator::Join(on) | JoinOperator::Inner(on) => (JoinType::Inner, on),
+            JoinOperator::CrossJoin(on) => (JoinType::Inner, on),
+            JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (JoinType::Left, on),
+            JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (JoinType::Right, on),
+            JoinOperator::FullOuter(on) => (JoinType::Full, on),
+            _ => {
+                let instead = "there are JOIN, LEFT, RIGHT and FULL JOIN, and CROSS JOIN; for SEMI and ANTI joins write \
+                               EXISTS or IN";
+                return Err(unsupported("this kind of join", Some(instead), place(relation)));
+            }
+        };
+        let plain = matches!(join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_));
+        if plain && *constraint == JoinConstraint::None && unnest_of(relation, &left.scope)?.is_none() {
+            let message = "JOIN needs ON or USING; to join every row with every other, write CROSS JOIN";
+            return Err(invalid(message, place(relation)));
+        }
+        self.join(left, false, relation, kind, constraint, environment, order)
     }
 
     /// Joins one factor to the input on its left.
@@ -95,7 +109,18 @@ impl Resolver<'_> {
             let keep = match kind {
                 JoinType::Inner => Keep::Matching,
                 JoinType::Left => Keep::Left,
-                _ => return Err(unsupported("RIGHT or FULL JOIN of an UNNEST", None, at)),
+                _ => {
+                    // The array can read nothing of rows that may not be there.
+                    let start = Input::one_row(left.scope.parent)?;
+                    let none = &JoinConstraint::None;
+                    let right = self.unnest(start, &unnest, Keep::Matching, none, environment)?;
+                    let correlated = |plan: &LogicalPlan| !plan.all_out_ref_exprs().is_empty();
+                    if correlated(&left.plan) || correlated(&right.plan) {
+                        let instead = Some("write a LEFT JOIN");
+                        return Err(unsupported("RIGHT or FULL JOIN of arrays of an enclosing row", instead, at));
+                    }
+                    return self.joined_to(left, right, kind, constraint, environment, at);
+                }
             };
             return self.unnest(left, &unnest, keep, constraint, environment);
         }
@@ -142,16 +167,24 @@ impl Resolver<'_> {
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.joined(Input::one_row(parent)?, true, table_with_joins, environment, order)
             }
-            TableFactor::Unpivot { .. } => Err(unsupported(
-                "UNPIVOT",
-                Some("write CROSS JOIN UNNEST([STRUCT('a' AS name, a AS value), ('b', b)])"),
-                at,
-            )),
-            TableFactor::Pivot { .. } => Err(unsupported(
-                "PIVOT",
-                Some("write COUNTIF(condition) or SUM(IF(condition, value, 0)) for each column"),
-                at,
-            )),
+            TableFactor::Pivot {
+                table,
+                aggregate_functions: aggregates,
+                value_column: columns,
+                value_source: values,
+                default_on_null: None,
+                alias,
+            } => {
+                let alias = alias.as_ref().map(|alias| alias.name.value.clone());
+                let input = self.factor(table, environment, parent, Order::Dropped)?;
+                self.pivoted(input, &Pivot { aggregates, columns, values, alias, at }, environment)
+            }
+            TableFactor::Unpivot { table, value, name, columns, null_inclusion, alias } => {
+                let alias = alias.as_ref().map(|alias| alias.name.value.clone());
+                let input = self.factor(table, environment, parent, Order::Dropped)?;
+                let nulls = null_inclusion.as_ref();
+                self.unpivoted(input, &Unpivot { value, name, columns, nulls, alias, at }, environment)
+            }
             other => {
                 let text: String = other.to_string().chars().take(60).collect();
                 Err(unsupported(format!("reading from {text}"), None, at))
@@ -265,7 +298,7 @@ fn last_part(name: &str) -> String {
 }
 
 /// A resolved query as a table in scope.
-fn source_of<'p>(
+pub(super) fn source_of<'p>(
     resolved: Resolved,
     alias: Option<&TableAlias>,
     name: Option<&str>,

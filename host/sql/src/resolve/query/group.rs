@@ -54,6 +54,11 @@ fn below<'e>(
     builder.project(columns).planned()
 }
 
+/// Whether an expression is a column that stands for the key.
+fn is_name(key: &Key, expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(column) if key.names.contains(&column.name))
+}
+
 /// An aggregation: its keys and calls.
 pub(super) struct Grouped<'l> {
     pub(super) keys: Keys,
@@ -111,7 +116,9 @@ impl Grouped<'_> {
         let rewritten = expr
             .transform_down(|part| {
                 let literal = matches!(part, Expr::Literal(..));
-                if let Some(key) = self.keys.keys.iter().find(|key| !literal && key.expr == part) {
+                let is =
+                    |key: &&Key| is_name(key, &part) || !literal && key.expr == part && !self.follows_from_keys(key);
+                if let Some(key) = self.keys.keys.iter().find(is) {
                     let column = col(Column::new_unqualified(&key.column));
                     return Ok(Transformed::new(column, true, TreeNodeRecursion::Jump));
                 }
@@ -156,6 +163,26 @@ impl Grouped<'_> {
         }
     }
 
+    /// Whether a key of grouping sets is computed of other keys, as in `ROLLUP(a, a + 1)`: then it is computed of their values
+    /// in the group, also in the sets without it.
+    fn follows_from_keys(&self, key: &Key) -> bool {
+        if self.keys.sets.is_none() {
+            return false;
+        }
+        let (mut of_keys, mut of_rows) = (false, false);
+        // The closure never fails, so neither does the walk.
+        let _ = key.expr.apply(|part| {
+            let is_key = *part != key.expr && self.keys.keys.iter().any(|other| other.expr == *part);
+            if is_key && !matches!(part, Expr::Literal(..)) {
+                of_keys = true;
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            of_rows |= matches!(part, Expr::Column(_));
+            Ok(TreeNodeRecursion::Continue)
+        });
+        of_keys && !of_rows
+    }
+
     /// A correlated subquery over a group instead of a row: it can read the keys of the group only.
     fn over_groups(&self, subquery: Subquery, stray: &mut Option<String>) -> datafusion::common::Result<Subquery> {
         if subquery.outer_ref_columns.is_empty() {
@@ -186,7 +213,7 @@ impl Grouped<'_> {
     /// Whether a key is rolled up in a group, as 0 or 1; `None` if `asked` is no key. The engine's grouping id has a bit for
     /// each column, in the order in which the sets name the columns, the last one the lowest.
     fn rolled_up(&self, asked: &Expr) -> Option<Expr> {
-        let key = self.keys.keys.iter().position(|key| key.expr == *asked)?;
+        let key = self.keys.keys.iter().position(|key| key.expr == *asked || is_name(key, asked))?;
         let Some(sets) = &self.keys.sets else { return Some(lit(0_i64)) };
         let mut named: Vec<usize> = Vec::new();
         for key in sets.iter().flatten() {

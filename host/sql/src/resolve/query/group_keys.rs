@@ -1,6 +1,7 @@
 //! The keys of a GROUP BY, and the grouping sets that they make.
 
-use datafusion::logical_expr::Expr;
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, col};
 use sqlparser::ast::{Expr as Ast, GroupByExpr, GroupByWithModifier};
 use tidegate_model::{Code, Failure, Position};
 
@@ -12,6 +13,7 @@ use crate::resolve::expr::{Item, nth_item};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
 use crate::resolve::sorting::ordinal;
+use crate::text::{GroupingCall, grouping_call, keys_of_set};
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::plan_column;
@@ -22,6 +24,8 @@ const MAX_SETS: usize = 64;
 /// A group key and the plan column that carries it above the aggregation.
 pub(super) struct Key {
     pub(super) expr: Expr,
+    /// Columns that stand for the key in items of the select list that a GROUP BY names, by their number or alias.
+    pub(super) names: Vec<String>,
     pub(super) ty: Type,
     pub(super) column: String,
 }
@@ -45,11 +49,12 @@ impl Resolver<'_> {
     pub(super) fn keys(
         &mut self,
         group_by: &GroupByExpr,
-        items: &[Item],
+        items: &mut [Item],
         scope: &Scope<'_>,
         environment: &Environment<'_>,
         calls: &Calls,
     ) -> Result<Keys> {
+        self.named_items(group_by, items);
         let plain = |item: &&Item| !calls.aggregated(&item.value.expr) && !calls.windowed(&item.value.expr);
         // An alias wins over a column, except where it names an aggregate: that cannot be a key.
         let aliases: Vec<(String, Typed)> =
@@ -85,36 +90,13 @@ impl Resolver<'_> {
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
         let mut grouping_sets = false;
         for ast in asts {
-            let several = |this: &mut Self, keys: &mut Keys, lists: &[Vec<Ast>]| -> Result<Vec<Vec<usize>>> {
-                lists.iter().map(|list| list.iter().map(|ast| read(this, keys, ast)).collect()).collect()
-            };
             // Before the keys are resolved, which takes longer than to count them.
-            let count = match ast {
-                Ast::Rollup(lists) => lists.len() + 1,
-                Ast::Cube(lists) => {
-                    u32::try_from(lists.len()).ok().and_then(|n| 1_usize.checked_shl(n)).unwrap_or(MAX_SETS + 1)
-                }
-                Ast::GroupingSets(lists) => lists.len(),
-                _ => 1,
-            };
-            if sets.len().saturating_mul(count) > MAX_SETS {
+            if sets.len().saturating_mul(count(ast)) > MAX_SETS {
                 return Err(too_many(place(ast)));
             }
             let choices: Vec<Vec<usize>> = match ast {
-                Ast::Rollup(lists) => {
-                    let parts = several(self, &mut keys, lists)?;
-                    (0..=parts.len()).rev().map(|n| parts.iter().take(n).flatten().copied().collect()).collect()
-                }
-                Ast::Cube(lists) => {
-                    let parts = several(self, &mut keys, lists)?;
-                    let chosen = |mask: usize| {
-                        let parts = parts.iter().enumerate().filter(move |(i, _)| mask & (1 << i) != 0);
-                        parts.flat_map(|(_, part)| part.iter().copied()).collect()
-                    };
-                    (0..1_usize << parts.len()).rev().map(chosen).collect()
-                }
-                Ast::GroupingSets(lists) => several(self, &mut keys, lists)?,
                 Ast::Tuple(list) if list.is_empty() => vec![Vec::new()],
+                ast if grouping_call(ast).is_some() => choices(ast, &mut |ast| read(self, &mut keys, ast))?,
                 ast => {
                     let key = read(self, &mut keys, ast)?;
                     for set in &mut sets {
@@ -147,16 +129,100 @@ impl Resolver<'_> {
         Ok(keys)
     }
 
-    fn key(&mut self, keys: &mut Keys, value: Typed, at: Option<Position>) -> Result<usize> {
+    /// Gives items of the select list that are keys of grouping sets, by their number or alias, an expression of their own:
+    /// in the sets without the key they are NULL, where equal expressions may not be: constants stay, and what is
+    /// computed of other keys is computed of these.
+    fn named_items(&mut self, group_by: &GroupByExpr, items: &mut [Item]) {
+        let GroupByExpr::Expressions(asts, _) = group_by else { return };
+        let mut keys = Vec::new();
+        asts.iter().filter(|ast| grouping_call(ast).is_some()).for_each(|ast| leaves(ast, &mut keys));
+        for key in keys {
+            let item = match (ordinal(key), key) {
+                (Some(n), _) => n.checked_sub(1).and_then(|place| items.get_mut(place)),
+                (None, Ast::Identifier(name)) => items
+                    .iter_mut()
+                    .find(|item| item.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(&name.value))),
+                _ => None,
+            };
+            if let Some(item) = item.filter(|item| !matches!(item.value.expr, Expr::Column(_))) {
+                let name = self.fresh();
+                let typed = Typed::new(col(Column::new_unqualified(&name)), item.value.ty.clone());
+                let value = std::mem::replace(&mut item.value, typed);
+                self.named_keys.insert(name, plan_column(value).expr);
+            }
+        }
+    }
+
+    /// The number of a key, which is added where it is new.
+    pub(super) fn key(&mut self, keys: &mut Keys, value: Typed, at: Option<Position>) -> Result<usize> {
         if !value.ty.is_groupable() {
             return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
         }
         let Typed { expr, ty } = plan_column(value);
-        if let Some(known) = keys.keys.iter().position(|key| key.expr == expr) {
-            return Ok(known);
+        let (name, expr) = match &expr {
+            Expr::Column(column) => match self.named_keys.get(&column.name) {
+                Some(named) => (Some(column.name.clone()), named.clone()),
+                None => (None, expr),
+            },
+            _ => (None, expr),
+        };
+        let known = keys.keys.iter().position(|key| key.expr == expr);
+        let place = known.unwrap_or_else(|| {
+            keys.keys.push(Key { expr, names: Vec::new(), ty, column: self.fresh() });
+            keys.keys.len() - 1
+        });
+        if let Some(key) = keys.keys.get_mut(place) {
+            key.names.extend(name);
         }
-        keys.keys.push(Key { expr, ty, column: self.fresh() });
-        Ok(keys.keys.len() - 1)
+        Ok(place)
+    }
+}
+
+/// How many grouping sets an item of a GROUP BY makes, or one more than there may be.
+fn count(ast: &Ast) -> usize {
+    let count = match grouping_call(ast) {
+        None => 1,
+        Some((GroupingCall::Rollup, lists)) => lists.len() + 1,
+        Some((GroupingCall::Cube, lists)) => {
+            u32::try_from(lists.len()).ok().and_then(|n| 1_usize.checked_shl(n)).unwrap_or(MAX_SETS + 1)
+        }
+        Some((GroupingCall::Sets, lists)) => lists.into_iter().map(count).fold(0, usize::saturating_add),
+    };
+    count.min(MAX_SETS + 1)
+}
+
+/// The keys of the grouping sets that an item of a GROUP BY makes; `read` gives the number of a key.
+fn choices(ast: &Ast, read: &mut impl FnMut(&Ast) -> Result<usize>) -> Result<Vec<Vec<usize>>> {
+    let mut set = |ast: &Ast| keys_of_set(ast).into_iter().map(&mut *read).collect::<Result<Vec<usize>>>();
+    Ok(match grouping_call(ast) {
+        None => vec![set(ast)?],
+        Some((GroupingCall::Rollup, lists)) => {
+            let parts = lists.into_iter().map(set).collect::<Result<Vec<_>>>()?;
+            (0..=parts.len()).rev().map(|n| parts.iter().take(n).flatten().copied().collect()).collect()
+        }
+        Some((GroupingCall::Cube, lists)) => {
+            let parts = lists.into_iter().map(set).collect::<Result<Vec<_>>>()?;
+            let chosen = |mask: usize| {
+                let parts = parts.iter().enumerate().filter(move |(i, _)| mask & (1 << i) != 0);
+                parts.flat_map(|(_, part)| part.iter().copied()).collect()
+            };
+            (0..1_usize << parts.len()).rev().map(chosen).collect()
+        }
+        Some((GroupingCall::Sets, lists)) => {
+            let mut all = Vec::new();
+            for list in lists {
+                all.extend(choices(list, read)?);
+            }
+            all
+        }
+    })
+}
+
+/// The keys in an item of a GROUP BY.
+fn leaves<'a>(ast: &'a Ast, keys: &mut Vec<&'a Ast>) {
+    match grouping_call(ast) {
+        Some((_, lists)) => lists.into_iter().for_each(|list| leaves(list, keys)),
+        None => keys.extend(keys_of_set(ast)),
     }
 }
 

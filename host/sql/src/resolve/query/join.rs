@@ -3,7 +3,7 @@
 use datafusion::common::JoinType;
 use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
-use sqlparser::ast::{JoinConstraint, ObjectName};
+use sqlparser::ast::{JoinConstraint, ObjectName, ObjectNamePart};
 use tidegate_model::{Code, Position};
 
 use crate::exprs::{any, is_subquery};
@@ -53,17 +53,7 @@ impl Resolver<'_> {
                 let mut cx = Context::new(&scope, environment, Clause::On);
                 Some(self.condition(condition, &mut cx)?)
             }
-            JoinConstraint::Using(names) => {
-                let mut all: Option<Expr> = None;
-                for name in names {
-                    let equal = using(&mut scope, left_count, name, kind)?;
-                    all = Some(match all {
-                        Some(all) => all.and(equal),
-                        None => equal,
-                    });
-                }
-                all
-            }
+            JoinConstraint::Using(names) => Some(self.using(&mut scope, left_count, names, kind)?),
             JoinConstraint::Natural => {
                 return Err(unsupported("NATURAL JOIN", Some("name the columns with USING (...)"), at));
             }
@@ -83,46 +73,62 @@ impl Resolver<'_> {
         };
         Ok(Input { plan: plan.and_then(LogicalPlanBuilder::build).planned()?, scope })
     }
+
+    /// `USING (a, b)`: the condition. Afterwards each name means one column, and these come first.
+    pub(super) fn using(
+        &mut self,
+        scope: &mut Scope<'_>,
+        left_count: usize,
+        names: &[ObjectName],
+        kind: JoinType,
+    ) -> Result<Expr> {
+        let (left, right) = scope.relations.split_at_mut(left_count);
+        let mut merged: Vec<ScopeColumn> = Vec::with_capacity(names.len());
+        let mut all: Option<Expr> = None;
+        for name in names {
+            let at = place(name);
+            let wanted = match name.0.as_slice() {
+                [ObjectNamePart::Identifier(ident)] => ident.value.clone(),
+                _ => return Err(invalid("USING takes names of columns alone", at)),
+            };
+            let (one, other) = (taken(left, &wanted, at)?, taken(right, &wanted, at)?);
+            let equal = compare(one.clone(), Operator::Eq, other.clone(), at)?.expr;
+            let value = match kind {
+                JoinType::Right => other,
+                JoinType::Full => {
+                    let (values, ty) = unify(vec![one, other], at)?;
+                    Typed::new(core::coalesce(values.into_iter().map(|value| value.expr).collect()), ty)
+                }
+                _ => one,
+            };
+            merged.push(ScopeColumn { name: wanted, value, hidden: false, qualified_only: false });
+            all = Some(match all {
+                Some(all) => all.and(equal),
+                None => equal,
+            });
+        }
+        scope.relations.insert(0, Relation::Table { alias: None, columns: merged, open: false });
+        all.ok_or_else(|| invalid("USING needs names of columns", None))
+    }
 }
 
-/// `USING (name)`: the condition; afterwards the unqualified name means one column.
-fn using(scope: &mut Scope<'_>, left_count: usize, name: &ObjectName, kind: JoinType) -> Result<Expr> {
-    let at: Option<Position> = place(name);
-    let wanted = name.to_string().replace('`', "");
-    let (left, right) = scope.relations.split_at_mut(left_count);
-    let find = |relations: &mut [Relation]| -> Option<Typed> {
-        relations.iter_mut().find_map(|relation| match relation {
-            Relation::Table { columns, .. } => {
-                let column = columns.iter_mut().find(|c| c.name.eq_ignore_ascii_case(&wanted) && !c.qualified_only)?;
-                Some(column.value.clone())
-            }
-            Relation::Element { .. } => None,
-        })
-    };
-    let missing = || fail(Code::UnknownColumn, format!("USING needs a column {wanted} on both sides"), at);
-    let (one, other) = (find(left).ok_or_else(missing)?, find(right).ok_or_else(missing)?);
-    let hide = |relations: &mut [Relation]| {
-        for relation in relations {
-            if let Relation::Table { columns, .. } = relation {
-                for column in columns.iter_mut().filter(|c| c.name.eq_ignore_ascii_case(&wanted)) {
-                    column.qualified_only = true;
-                }
-            }
-        }
-    };
-    let equal = compare(one.clone(), Operator::Eq, other.clone(), at)?.expr;
-    match kind {
-        JoinType::Right => hide(left),
-        JoinType::Full => {
-            hide(left);
-            hide(right);
-            let (values, ty) = unify(vec![one, other], at)?;
-            let merged = core::coalesce(values.into_iter().map(|value| value.expr).collect());
-            let column =
-                ScopeColumn { name: wanted, value: Typed::new(merged, ty), hidden: false, qualified_only: false };
-            scope.relations.insert(0, Relation::Table { alias: None, columns: vec![column], open: false });
-        }
-        _ => hide(right),
+/// The one column of a side of a join that USING names. Afterwards it is found only behind the alias of its table.
+fn taken(relations: &mut [Relation], name: &str, at: Option<Position>) -> Result<Typed> {
+    for relation in relations.iter_mut() {
+        relation.open_element(name);
     }
-    Ok(equal)
+    let mut found: Option<Typed> = None;
+    for relation in relations {
+        let Relation::Table { columns, .. } = relation else { continue };
+        for column in columns.iter_mut().filter(|c| !c.qualified_only && c.name.eq_ignore_ascii_case(name)) {
+            if found.as_ref().is_some_and(|known| known.expr != column.value.expr) {
+                let message =
+                    format!("USING ({name}) is ambiguous: several tables on one side have this column; write ON");
+                return Err(fail(Code::UnknownColumn, message, at).about(name));
+            }
+            column.qualified_only = true;
+            found = Some(column.value.clone());
+        }
+    }
+    found.ok_or_else(|| fail(Code::UnknownColumn, format!("USING needs a column {name} on both sides"), at).about(name))
 }

@@ -3,9 +3,10 @@
 //! A query holds queries: in FROM, in WITH, and on both sides of a set operation. This file owns that recursion; the
 //! files below it call back [`Resolver::query`] here and each other downwards only:
 //!
-//! - `select` is one SELECT, made of `group_keys`, `group`, `distinct_key`, `windows` and `fallible_filters`;
-//! - `from` are tables and joins, made of `cte`, `unnest` and `join`;
-//! - `set_operation` is UNION, INTERSECT and EXCEPT.
+//! - `select` is one SELECT, made of `group_keys`, `group`, `distinct_key`, `own_aggregates`, `windows` and `fallible_filters`;
+//! - `from` are tables and joins, made of `cte`, `unnest`, `join`, `pivot` and `unpivot`;
+//! - `set_operation` is UNION, INTERSECT and EXCEPT, with `set_columns`;
+//! - `pipe` is the pipe syntax over all of these, with `pipe_rows`, `pipe_columns`, `pipe_aggregate` and `pipe_scope`.
 
 mod cte;
 mod distinct_key;
@@ -14,17 +15,27 @@ mod from;
 mod group;
 mod group_keys;
 mod join;
+mod own_aggregates;
+mod pipe;
+mod pipe_aggregate;
+mod pipe_columns;
+mod pipe_rows;
+mod pipe_scope;
+mod pivot;
 mod select;
+mod set_columns;
 mod set_operation;
 mod unnest;
+mod unpivot;
 mod windows;
 
 use std::sync::{Arc, PoisonError};
 
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
-use sqlparser::ast::{Cte, OrderBy, Query, SetExpr};
+use sqlparser::ast::{Cte, OrderBy, Query, SetExpr, With};
 use tidegate_model::Position;
 
+use self::pipe::is_from_query;
 use super::context::{Clause, Context};
 use super::environment::Environment;
 use super::expr::Limit;
@@ -71,54 +82,75 @@ impl Resolver<'_> {
                     at,
                 ));
             }
-            if !query.pipe_operators.is_empty() {
-                return Err(unsupported("the pipe syntax (|>)", Some("write SELECT ... FROM ... WHERE ..."), at));
-            }
-            let mut own = environment.clone();
-            if let Some(with) = &query.with {
-                if with.recursive {
-                    return Err(unsupported(
-                        "WITH RECURSIVE",
-                        Some("UNNEST(GENERATE_ARRAY(1, 10)) AS n makes rows"),
-                        place(with),
-                    ));
-                }
-                for (i, cte) in with.cte_tables.iter().enumerate() {
-                    let name = &cte.alias.name;
-                    if with
-                        .cte_tables
-                        .iter()
-                        .take(i)
-                        .any(|other| other.alias.name.value.eq_ignore_ascii_case(&name.value))
-                    {
-                        return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
-                    }
-                }
-                let ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
-                own = environment.with(&ctes);
-            }
-            let limit = self.limit(query.limit_clause.as_ref(), &own)?;
-            let order_by = query.order_by.as_ref();
-            let resolved = match query.body.as_ref() {
-                SetExpr::Select(select) => self.select(select, order_by, limit, &own, parent, order)?,
-                body => {
-                    let inner = if order_by.is_some() { Order::Dropped } else { order };
-                    let resolved = self.body(body, &own, parent, inner)?;
-                    self.ordered(resolved, order_by, limit, &own, order)?
-                }
+            let own = match &query.with {
+                Some(with) => self.with_ctes(with, environment)?,
+                None => environment.clone(),
+            };
+            let resolved = if query.pipe_operators.is_empty() {
+                self.unpiped(query, &own, parent, order)?
+            } else {
+                let body = |this: &mut Self, order| this.unpiped(query, &own, parent, order);
+                self.piped(query, body, &own, parent, order)?
             };
             if let Some(with) = &query.with {
-                for cte in &with.cte_tables {
-                    let name = &cte.alias.name.value;
-                    if let Some(visible) = own.find(name)
-                        && visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-                    {
-                        self.expand(&visible, &own, Order::Dropped, place_of(cte.alias.name.span))?;
-                    }
-                }
+                self.check_unread(with, &own)?;
             }
             Ok(resolved)
         })
+    }
+
+    /// A query without its WITH and its pipes.
+    fn unpiped(
+        &mut self,
+        query: &Query,
+        environment: &Environment<'_>,
+        parent: Option<&Scope<'_>>,
+        order: Order,
+    ) -> Result<Resolved> {
+        let limit = self.limit(query.limit_clause.as_ref(), environment)?;
+        let order_by = query.order_by.as_ref();
+        match query.body.as_ref() {
+            body if is_from_query(body) && (order_by.is_some() || query.limit_clause.is_some()) => {
+                Err(invalid("after a FROM without SELECT write |> before ORDER BY and LIMIT", place(query)))
+            }
+            SetExpr::Select(select) if !is_from_query(&query.body) => {
+                self.select(select, order_by, limit, environment, parent, order)
+            }
+            body => {
+                let inner = if order_by.is_some() { Order::Dropped } else { order };
+                let resolved = self.body(body, environment, parent, inner)?;
+                self.ordered(resolved, order_by, limit, environment, order)
+            }
+        }
+    }
+
+    /// The environment with the CTEs of a WITH.
+    fn with_ctes<'e>(&self, with: &With, environment: &Environment<'e>) -> Result<Environment<'e>> {
+        if with.recursive {
+            let instead = Some("UNNEST(GENERATE_ARRAY(1, 10)) AS n makes rows");
+            return Err(unsupported("WITH RECURSIVE", instead, place(with)));
+        }
+        for (i, cte) in with.cte_tables.iter().enumerate() {
+            let name = &cte.alias.name;
+            if with.cte_tables.iter().take(i).any(|other| other.alias.name.value.eq_ignore_ascii_case(&name.value)) {
+                return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
+            }
+        }
+        let ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
+        Ok(environment.with(&ctes))
+    }
+
+    /// Resolves the CTEs of a WITH that nothing has read, so that mistakes in them are reported.
+    fn check_unread(&mut self, with: &With, environment: &Environment<'_>) -> Result<()> {
+        for cte in &with.cte_tables {
+            let name = &cte.alias.name.value;
+            if let Some(visible) = environment.find(name)
+                && visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+            {
+                self.expand(&visible, environment, Order::Dropped, place_of(cte.alias.name.span))?;
+            }
+        }
+        Ok(())
     }
 
     fn body(
@@ -129,6 +161,7 @@ impl Resolver<'_> {
         order: Order,
     ) -> Result<Resolved> {
         match body {
+            SetExpr::Select(select) if is_from_query(body) => self.whole_from(select, environment, parent, order),
             SetExpr::Select(select) => self.select(select, None, Limit::default(), environment, parent, order),
             SetExpr::Query(query) => self.query(query, environment, parent, order),
             SetExpr::SetOperation { op, set_quantifier, .. } => {

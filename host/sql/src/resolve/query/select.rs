@@ -10,6 +10,7 @@ use super::distinct_key::distinct_key;
 use super::fallible_filters::guarded;
 use super::group::Grouped;
 use super::join::Input;
+use super::own_aggregates::aggregates;
 use super::windows::windowed;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
 use crate::resolve::calls::Calls;
@@ -35,18 +36,23 @@ impl Resolver<'_> {
         order: Order,
     ) -> Result<Resolved> {
         refuse_foreign_clauses(select)?;
-        let distinct = match &select.distinct {
-            None | Some(Distinct::All) => {
-                matches!(select.value_table_mode, Some(Mode::DistinctAsStruct | Mode::DistinctAsValue))
-            }
-            Some(Distinct::Distinct) => true,
-            Some(Distinct::On(_)) => {
-                let instead = Some("write QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1");
-                return Err(unsupported("DISTINCT ON", instead, place(select)));
-            }
-        };
-        let inner_order = if keeps_order(select, order_by, distinct) { order } else { Order::Dropped };
-        let Input { plan, scope } = self.from(&select.from, environment, parent, inner_order)?;
+        let inner_order = if keeps_order(select, order_by, is_distinct(select)) { order } else { Order::Dropped };
+        let input = self.from(&select.from, environment, parent, inner_order)?;
+        self.select_over(input, select, order_by, limit, environment, order)
+    }
+
+    /// One SELECT over the rows of `input`, whatever its FROM says.
+    pub(super) fn select_over(
+        &mut self,
+        input: Input<'_>,
+        select: &Select,
+        order_by: Option<&OrderBy>,
+        limit: Limit,
+        environment: &Environment<'_>,
+        order: Order,
+    ) -> Result<Resolved> {
+        let Input { plan, scope } = input;
+        let distinct = is_distinct(select);
         let mut builder = LogicalPlanBuilder::from(plan);
         if let Some(condition) = &select.selection {
             let condition = self.condition(condition, &mut Context::new(&scope, environment, Clause::Where))?;
@@ -58,8 +64,8 @@ impl Resolver<'_> {
         let named = select.named_window.as_slice();
         let mut calls = Calls::default();
         self.named_windows(named, &scope, environment)?;
-        let items = self.items(&select.projection, &scope, environment, &mut calls, Some(named), false)?;
-        let keys = self.keys(&select.group_by, &items, &scope, environment, &calls)?;
+        let mut items = self.items(&select.projection, &scope, environment, &mut calls, Some(named), false)?;
+        let keys = self.keys(&select.group_by, &mut items, &scope, environment, &calls)?;
         let aliases: Vec<(String, Typed)> =
             items.iter().filter_map(|item| Some((item.name.clone()?, item.value.clone()))).collect();
         let mut conditional = |this: &mut Self, ast: &Option<Ast>, clause, windows| -> Result<Option<Expr>> {
@@ -70,6 +76,10 @@ impl Resolver<'_> {
         };
         let having = conditional(self, &select.having, Clause::Having, None)?;
         let qualify = conditional(self, &select.qualify, Clause::Qualify, Some(named))?;
+        if having.is_some() && !select_groups(select) && !aggregates(&select.projection) {
+            let message = "HAVING needs GROUP BY, or an aggregate in the select list; WHERE filters rows";
+            return Err(invalid(message, select.having.as_ref().and_then(place)));
+        }
         if let Some(having) = &having
             && calls.windowed(having)
         {
@@ -158,7 +168,8 @@ impl Resolver<'_> {
             }
             let expr = if distinct { distinct_key(value.clone(), builder.plan()) } else { value.expr.clone() };
             exprs.push(expr.alias(&unique));
-            columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone() });
+            let (written, column) = (item.name.clone(), Column::new_unqualified(unique));
+            columns.push(Output { name, written, column, ty: value.ty.clone() });
         }
         let shown_columns = exprs.len();
         let mut sorts = with_stored_last(sorts, builder.plan());
@@ -201,8 +212,23 @@ impl Resolver<'_> {
     }
 }
 
-fn refuse_foreign_clauses(select: &Select) -> Result<()> {
+/// Whether equal rows become one.
+fn is_distinct(select: &Select) -> bool {
+    match &select.distinct {
+        None | Some(Distinct::All) => {
+            matches!(select.value_table_mode, Some(Mode::DistinctAsStruct | Mode::DistinctAsValue))
+        }
+        Some(Distinct::Distinct | Distinct::On(_)) => true,
+    }
+}
+
+/// Refuses clauses that the parser reads and the dialect does not have.
+pub(super) fn refuse_foreign_clauses(select: &Select) -> Result<()> {
     let at = place(select);
+    if let Some(Distinct::On(_)) = select.distinct {
+        let instead = Some("write QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1");
+        return Err(unsupported("DISTINCT ON", instead, at));
+    }
     let clustered = !select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty();
     let foreign: [(bool, &str, Option<&str>); 8] = [
         (select.into.is_some(), "SELECT INTO", None),

@@ -166,7 +166,12 @@ impl Resolver<'_> {
                 let condition = self.condition(condition, &mut Context::new(&scope, environment, Clause::On))?;
                 (boolean(condition.clone()).literal() != Some(&ScalarValue::Boolean(Some(true)))).then_some(condition)
             }
-            _ => return Err(unsupported("USING with an UNNEST", None, at)),
+            JoinConstraint::Using(names) if keep == Keep::Matching => {
+                Some(self.using(&mut scope, before, names, JoinType::Inner)?)
+            }
+            _ => {
+                return Err(unsupported("LEFT JOIN UNNEST with USING, over an array of the row", Some("write ON"), at));
+            }
         };
         let builder = match (condition, keep) {
             (None, _) => builder,
@@ -186,7 +191,7 @@ impl Resolver<'_> {
         Ok(Input { plan: builder.build().planned()?, scope })
     }
 
-    fn unnest_list(
+    pub(super) fn unnest_list(
         &mut self,
         builder: LogicalPlanBuilder,
         array: Typed,

@@ -1,6 +1,7 @@
 //! Statements whose answers are determined, as far as [`Compare`] says.
 
 mod conditions;
+mod pipes;
 
 use super::super::tape::Tape;
 
@@ -91,7 +92,7 @@ pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
     let grant = (tape.below(4) == 3).then(|| tape.pick(&GRANTS));
     let mut make = Make { tape, facts };
     let mut same = None;
-    let (sql, compare) = match make.tape.below(19) {
+    let (sql, compare) = match make.tape.below(21) {
         0..=4 => make.rows(),
         5 => make.distinct(),
         6 | 7 => make.groups(),
@@ -103,6 +104,11 @@ pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
         14 | 15 => make.filtered(),
         16 | 17 => {
             let (sql, compare, other) = make.nulls_added();
+            same = Some(other);
+            (sql, compare)
+        }
+        18 | 19 => {
+            let (sql, compare, other) = make.piped();
             same = Some(other);
             (sql, compare)
         }
