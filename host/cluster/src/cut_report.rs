@@ -24,6 +24,22 @@ pub struct CutReport {
     /// Scans that are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
+    /// The stages of a statement between which workers exchange rows; it has no list of scans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ExchangeReport")]
+    pub exchange: Option<ExchangeReport>,
+}
+
+/// The stages of a statement between which workers exchange rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ExchangeReport {
+    /// How many stages it has; the last one runs on the server.
+    pub stages: usize,
+    /// The workers that run the others.
+    pub workers: Vec<String>,
+    /// Whether a worker failed before the first row, and the statement ran again without exchanges.
+    pub fell_back: bool,
 }
 
 /// One scan of a source that goes to workers.

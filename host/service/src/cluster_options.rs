@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_cluster::CutOptions;
+use tidegate_cluster::stages::StageOptions;
 use tidegate_tls::{ClientTls, TlsError, TlsFiles};
 use tidegate_workers::{Connect, RemoteWorkers, WorkerAddress, is_loopback};
 
@@ -20,6 +21,8 @@ pub struct ClusterOptions {
     pub tls_ca: Option<PathBuf>,
     /// The fewest bytes of segments of a scan that are worth a task.
     pub least_bytes: u64,
+    /// The fewest rows of the scans of a statement for which workers exchange rows.
+    pub least_exchanged_rows: u64,
     /// The name of the build of this program: workers of another one are not used. It is no setting.
     pub build: Arc<str>,
 }
@@ -32,6 +35,7 @@ impl Default for ClusterOptions {
             tls_key: None,
             tls_ca: None,
             least_bytes: 16 << 20,
+            least_exchanged_rows: 2_000_000,
             build: env!("CARGO_PKG_VERSION").into(),
         }
     }
@@ -64,6 +68,11 @@ impl ClusterOptions {
     /// When statements are cut.
     pub(crate) fn cut(&self) -> CutOptions {
         CutOptions { least_bytes: self.least_bytes, least_rows: 0, always: false }
+    }
+
+    /// When workers exchange rows.
+    pub(crate) fn stages(&self) -> StageOptions {
+        StageOptions { least_exchanged_rows: self.least_exchanged_rows, copies: false }
     }
 
     /// The workers, if there are any. Within the runtime on which they are watched.

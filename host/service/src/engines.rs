@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tidegate_cluster::stages::{StageCarrier, StageOptions};
 use tidegate_cluster::{CutCarrier, CutOptions, Failover};
 use tidegate_runtime::{Runtime, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
@@ -30,9 +31,12 @@ impl Engines {
     pub(crate) fn start(
         runtime: RuntimeOptions,
         engine: EngineOptions,
-        workers: Option<(Arc<RemoteWorkers>, CutOptions)>,
+        workers: Option<(Arc<RemoteWorkers>, CutOptions, StageOptions)>,
     ) -> Result<Self, StartError> {
         let limits = &runtime.limits;
+        // With one partition there are no keys to share rows out by.
+        let least = if workers.is_some() { 2 } else { 1 };
+        let engine = EngineOptions { partitions: engine.partitions.max(least), ..engine };
         let engine = Engine::new(&EngineOptions {
             statement_memory: limits.statement_memory,
             total_memory: limits.total_memory,
@@ -44,9 +48,10 @@ impl Engines {
         })
         .map_err(StartError::setup("the query engine"))?;
         let engine = match workers {
-            Some((workers, options)) => {
+            Some((workers, options, stages)) => {
+                let stages = StageCarrier::new(Arc::clone(&workers) as _, stages, |_| {});
                 let workers = Arc::new(Failover::new(workers, &engine));
-                engine.with_carrier(Arc::new(CutCarrier::new(workers, options, |_| {})))
+                engine.with_carrier(Arc::new(CutCarrier::new(workers, options, |_| {}).with_stages(stages)))
             }
             None => engine,
         };

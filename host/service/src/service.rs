@@ -108,7 +108,7 @@ impl Service {
         };
         let workers = options.cluster.start()?;
         let engine = EngineOptions { footer_memory: options.footer_memory, ..EngineOptions::default() };
-        let cut = workers.clone().map(|workers| (workers, options.cluster.cut()));
+        let cut = workers.clone().map(|workers| (workers, options.cluster.cut(), options.cluster.stages()));
         let engines = Engines::start(runtime, engine, cut)?;
         let service = Self::over(options, store, tokens, &engines, workers, clock).await?;
         seed::sources(&service.store)?;

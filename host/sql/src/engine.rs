@@ -226,9 +226,9 @@ impl Engine {
             .scope(self.physical(&logical))
             .await
             .and_then(|plan| self.carried(plan))
-            .and_then(|Carried { plan, finish, report }| {
-                let plan = with_own_operators(plan, self.counted)?;
-                Ok((Carried::finished(finish, plan)?, report))
+            .and_then(|carried| {
+                let report = carried.report.as_ref().map(Arc::clone);
+                Ok((carried.finished(|plan| with_own_operators(plan, self.counted))?, report))
             });
         let (physical, report) = operators.map_err(|error| correlated::of_planning(error, &logical))?;
         let memory = self.memory_of_statement(memory);

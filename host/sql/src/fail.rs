@@ -136,7 +136,8 @@ fn about_correlation(reason: &str) -> bool {
     ["ScalarSubquery", "OuterReferenceColumn", "InSubquery", "Exists", "orrelated"].iter().any(|w| reason.contains(w))
 }
 
-fn own_failure(error: &DataFusionError) -> Option<Failure> {
+/// The failure that an error of the engine carries, if it is one of ours.
+pub fn own_failure(error: &DataFusionError) -> Option<Failure> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = next {
         if let Some(failure) = current.downcast_ref::<Failure>() {

@@ -44,6 +44,7 @@ pub use engine::{
     OperatorCost, OperatorRows, OperatorRun, OwnOperator, Placed, Plan, PreparedOperators, PreparedPlan, ResultStream,
     RunBounds, StatementCost,
 };
+pub use fail::own_failure;
 pub use lineage::Reads;
 pub use resolve::functions;
 pub use saved_query::SavedQuery;

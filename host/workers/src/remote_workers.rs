@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_cluster::stages::{StageList, StageWorkers};
+use tidegate_cluster::stages::{StageList, StageWorkers, Unstarted};
 use tidegate_cluster::{Task, TaskBounds, TaskRun, WorkerFailure, Workers};
 use tidegate_functions::context::StatementMemory;
 use tokio_util::task::AbortOnDropHandle;
@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::address::{WorkerAddress, resolved};
 use crate::member::{Member, Outcome, WorkerView};
 use crate::remote_task;
-use crate::stage_channels::StageChannels;
+use crate::stage_channels::{StageChannels, TaskCosts};
 use crate::transport::{Connect, is_loopback};
 
 /// How often names are looked up again.
@@ -164,6 +164,9 @@ impl StageWorkers for RemoteWorkers {
         let members = inner.members.values().map(|watched| &watched.member);
         let members: Vec<_> = members.filter(|member| member.link().is_ok()).map(Arc::clone).collect();
         let names = members.iter().map(|member| Arc::clone(member.name())).collect();
-        StageList { names, channels: StageChannels::of_coordinator(members) }
+        let costs = TaskCosts::default();
+        let unstarted = Unstarted::default();
+        let channels = StageChannels::of_coordinator(members, costs.clone(), unstarted.clone());
+        StageList { names, channels, cost: Arc::new(move || costs.all()), unstarted }
     }
 }

@@ -19,9 +19,11 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use hyper::Method;
 use hyper::header::HeaderMap;
-use tidegate_cluster::stages::rows_of_leaves;
+use tidegate_cluster::stages::{Unstarted, rows_of_leaves};
 use tidegate_cluster::{LocalLeaves, TaskBounds, WorkerFailure, encode};
 use tidegate_functions::context::failed;
+use tidegate_model::number;
+use tidegate_sql::StatementCost;
 use url::Url;
 
 use crate::frames::{Frame, FrameReader};
@@ -35,7 +37,7 @@ use crate::stage_rows::StageRows;
 /// How a side reaches the workers of a statement.
 enum Reach {
     /// A coordinator, by the connections on which it watches them.
-    Members(Vec<Arc<Member>>),
+    Members(Vec<Arc<Member>>, TaskCosts, Unstarted),
     /// A worker.
     Peers(Vec<Peer>, Arc<PeerLinks>),
 }
@@ -50,9 +52,32 @@ impl fmt::Debug for StageChannels {
     }
 }
 
+/// What the tasks of a statement have cost.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TaskCosts(Arc<Mutex<Vec<Arc<Mutex<CostMessage>>>>>);
+
+impl TaskCosts {
+    fn new_task(&self) -> Arc<Mutex<CostMessage>> {
+        let cost = Arc::<Mutex<CostMessage>>::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&cost));
+        cost
+    }
+
+    /// All of it so far.
+    pub(crate) fn all(&self) -> StatementCost {
+        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let costs = tasks.iter().map(|cost| cost.lock().unwrap_or_else(PoisonError::into_inner).cost());
+        StatementCost { tasks: number(tasks.len()), ..costs.fold(StatementCost::default(), StatementCost::plus) }
+    }
+}
+
 impl StageChannels {
-    pub(crate) fn of_coordinator(members: Vec<Arc<Member>>) -> Arc<dyn ChannelResolver + Send + Sync> {
-        Arc::new(Self(Arc::new(Reach::Members(members))))
+    pub(crate) fn of_coordinator(
+        members: Vec<Arc<Member>>,
+        costs: TaskCosts,
+        unstarted: Unstarted,
+    ) -> Arc<dyn ChannelResolver + Send + Sync> {
+        Arc::new(Self(Arc::new(Reach::Members(members, costs, unstarted))))
     }
 
     pub(crate) fn of_worker(peers: Vec<Peer>, links: &Arc<PeerLinks>) -> Arc<dyn ChannelResolver + Send + Sync> {
@@ -66,13 +91,15 @@ impl ChannelResolver for StageChannels {
         // A plan names workers by number, and no other machine can be reached.
         let place = url.host_str().and_then(|place| place.parse::<usize>().ok());
         let (link, member) = match (place, &*self.0) {
-            (Some(place), Reach::Members(members)) => {
+            (Some(place), Reach::Members(members, _, unstarted)) => {
                 let Some(member) = members.get(place) else {
                     return internal_err!("the statement has no worker {url}");
                 };
                 let link = member.link().map_err(|why| {
                     member.ended(Outcome::Gone);
-                    of_worker(WorkerFailure::Gone(why))
+                    let failure = WorkerFailure::Gone(why);
+                    unstarted.tell(&failure);
+                    of_worker(failure)
                 })?;
                 (link, Some(Arc::clone(member)))
             }
@@ -107,7 +134,7 @@ impl WorkerChannel for Channel {
         let SetPlanRequest { task_key, task_count, plan: MaybeEncoded::Decoded(plan), .. } = request else {
             return internal_err!("the plan of a task is encoded twice");
         };
-        let (Some(member), Reach::Members(members)) = (&self.member, &*self.workers.0) else {
+        let (Some(member), Reach::Members(members, costs, unstarted)) = (&self.member, &*self.workers.0) else {
             return internal_err!("a worker sends a task");
         };
         let mut leaves = LocalLeaves::default();
@@ -136,10 +163,11 @@ impl WorkerChannel for Channel {
         };
         let frames = started.await.map_err(|failure| {
             member.ended(outcome(&failure));
+            unstarted.tell(&failure);
             of_worker(failure)
         })?;
-        let lease = Lease { frames, member: Arc::clone(member), cost: Arc::default(), ended: None };
-        Ok(futures::stream::once(lease.held(ends)).filter_map(|held| async { held.err().map(Err) }).boxed())
+        let lease = Lease { frames, member: Arc::clone(member), cost: costs.new_task(), ended: None };
+        Ok(futures::stream::once(lease.held(ends)).filter_map(|()| async { None }).boxed())
     }
 
     async fn execute_task(
@@ -168,8 +196,9 @@ struct Lease {
 }
 
 impl Lease {
-    /// Holds the task until the messages to it end, or it fails.
-    async fn held(mut self, mut ends: BoxStream<'static, CoordinatorToWorkerMsg>) -> Result<()> {
+    /// Holds the task until the messages to it end, or it fails. Whoever reads its rows learns that it has failed: when all rows
+    /// have come, it does not matter any more.
+    async fn held(mut self, mut ends: BoxStream<'static, CoordinatorToWorkerMsg>) {
         loop {
             tokio::select! {
                 biased;
@@ -177,7 +206,7 @@ impl Lease {
                     Some(_) => {}
                     None => {
                         self.ended = Some(Outcome::Done);
-                        return Ok(());
+                        return;
                     }
                 },
                 frame = self.frames.next_without_rows() => {
@@ -192,8 +221,9 @@ impl Lease {
                         Ok(None) => WorkerFailure::Gone("the task ended without a reason".to_owned()),
                         Err(error) => of_frame(error),
                     };
+                    tracing::debug!(%failure, "a task of a stage has ended early");
                     self.ended = Some(outcome(&failure));
-                    return Err(of_worker(failure));
+                    return;
                 }
             }
         }

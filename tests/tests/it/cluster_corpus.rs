@@ -50,6 +50,8 @@ fn serve(folder: &TempDir, objects: &ObjectServer, workers: &[Server]) -> Server
         ("TIDEGATE_STORAGE_URL", COPIES),
         ("TIDEGATE_CLUSTER_WORKERS", &addresses),
         ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
+        // Workers exchange whatever they can.
+        ("TIDEGATE_CLUSTER_LEAST_EXCHANGED_ROWS", "0"),
         ("TIDEGATE_CACHE_MEMORY", "0"),
         ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
         ("TIDEGATE_INGEST_FLUSH_ROWS", "2"),

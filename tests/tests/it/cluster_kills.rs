@@ -59,6 +59,7 @@ fn server(folder: &TempDir, workers: &str) -> Server {
     command.envs([
         ("TIDEGATE_CLUSTER_WORKERS", workers),
         ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
+        ("TIDEGATE_CLUSTER_LEAST_EXCHANGED_ROWS", "0"),
         ("TIDEGATE_CACHE_MEMORY", "0"),
         ("TIDEGATE_INGEST_FLUSH_ROWS", &ROWS.to_string()),
         // What is in memory stays there, and nothing is refused because others are asked.

@@ -9,10 +9,12 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use tidegate_sql::{Carried, Carrier, OwnOperator};
+use datafusion_distributed::NetworkBoundaryExt;
+use tidegate_sql::{Carried, Carrier, Finish, OwnOperator};
 use tidegate_store::ScanDescription;
 
 use super::options::StageOptions;
+use super::running::RunningStages;
 use super::workers::StageWorkers;
 use super::{check, head, leaf_rows, planner};
 use crate::decoder::decode;
@@ -50,6 +52,39 @@ impl StageCarrier {
         Self { workers, options, told: Box::new(told) }
     }
 
+    /// The head stage of a statement that runs in stages, and `other` if it fails because of a worker before its first row;
+    /// `None` if it stays whole, or workers would exchange nothing and `must_exchange`.
+    ///
+    /// # Errors
+    /// If the engine cannot make the operators again: none that is known.
+    pub(crate) fn carried(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        task: &TaskContext,
+        must_exchange: bool,
+        other: impl FnOnce() -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Option<Carried>> {
+        let context =
+            TaskContext::default().with_session_config(task.session_config().clone()).with_runtime(task.runtime_env());
+        let list = self.workers.list();
+        let staged = match self.staged(plan, &list.names, &Arc::new(context)) {
+            Ok((staged, stages)) if !must_exchange || exchanges(&staged) => {
+                (self.told)(&StageReport::Stages(stages));
+                staged
+            }
+            Ok(_) => return Ok(None),
+            Err(report) => {
+                (self.told)(&report);
+                return Ok(None);
+            }
+        };
+        let stages = check::stages(&staged).map_or(0, |stages| stages.len() + 1);
+        let run = Arc::new(RunningStages::new(list.clone(), stages));
+        let (plan, report) = (head::without_inputs(&staged)?, Arc::clone(&run));
+        let finish: Finish = Box::new(move |head, other| head::with_inputs(head, other, list, &run));
+        Ok(Some(Carried { plan, finish: Some((other()?, finish)), report: Some(report) }))
+    }
+
     /// The plan with boundaries and the number of its stages, or why it stays whole. Where it may not run with exchanges, it
     /// is tried without.
     fn staged(
@@ -61,7 +96,7 @@ impl StageCarrier {
         if !reads_segments(plan, context) {
             return Err(StageReport::NoSegments);
         }
-        let none = StageOptions { least_exchanged_rows: u64::MAX };
+        let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.options };
         tried(plan, names, self.options, context).or_else(|report| match report {
             StageReport::Refused(why) => {
                 tracing::debug!(why, "a statement is planned again, without exchanges");
@@ -80,21 +115,22 @@ impl fmt::Debug for StageCarrier {
 
 impl Carrier for StageCarrier {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
-        let context =
-            TaskContext::default().with_session_config(task.session_config().clone()).with_runtime(task.runtime_env());
-        let list = self.workers.list();
-        match self.staged(&plan, &list.names, &Arc::new(context)) {
-            Ok((staged, stages)) => {
-                (self.told)(&StageReport::Stages(stages));
-                let finish = move |head| head::with_inputs(head, list);
-                Ok(Carried { plan: head::without_inputs(&staged)?, finish: Some(Box::new(finish)), report: None })
-            }
-            Err(report) => {
-                (self.told)(&report);
-                Ok(plan.into())
-            }
-        }
+        let carried = self.carried(&plan, task, false, || Ok(Arc::clone(&plan)))?;
+        Ok(carried.unwrap_or_else(|| plan.into()))
     }
+}
+
+/// Whether workers exchange rows: some stage of them reads another one.
+fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let mut exchanges = false;
+    // The closure never fails, so neither does the walk.
+    let _ = plan.apply(|node| {
+        let stage = node.as_network_boundary().map(|boundary| boundary.input_stage());
+        let below = stage.and_then(|stage| stage.local_plan());
+        exchanges |= below.is_some_and(|below| below.exists(|node| Ok(node.is_network_boundary())).unwrap_or(false));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    exchanges
 }
 
 /// The plan with boundaries and the number of its stages, with these options.

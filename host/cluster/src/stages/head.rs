@@ -6,15 +6,24 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream};
 use datafusion_distributed::{DistributedExec, DistributedExt, NetworkBoundaryExt};
+use futures::future::{BoxFuture, Either, select};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
+use tidegate_functions::context::failed;
+use tidegate_model::Code;
+use tidegate_sql::own_failure;
 
 use super::planner;
+use super::running::RunningStages;
 use super::workers::StageList;
 
 /// The head stage of a plan with boundaries, each of which is a leaf.
@@ -29,14 +38,20 @@ pub(super) fn without_inputs(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Ex
     head.map(|head| head.data)
 }
 
-/// The head stage with its boundaries again, as it runs.
-pub(super) fn with_inputs(head: Arc<dyn ExecutionPlan>, workers: StageList) -> Result<Arc<dyn ExecutionPlan>> {
+/// The head stage with its boundaries again, as it runs; `other` runs instead if it fails because of a worker before its
+/// first row.
+pub(super) fn with_inputs(
+    head: Arc<dyn ExecutionPlan>,
+    other: Arc<dyn ExecutionPlan>,
+    workers: StageList,
+    run: &Arc<RunningStages>,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = head.transform_down(|node| match node.downcast_ref::<StageInput>() {
         Some(StageInput(boundary)) => Ok(Transformed::new(Arc::clone(boundary), true, TreeNodeRecursion::Jump)),
         None => Ok(Transformed::no(node)),
     });
     let stages: Arc<dyn ExecutionPlan> = Arc::new(DistributedExec::new(plan?.data));
-    Ok(Arc::new(StageRun { stages, workers }))
+    Ok(Arc::new(StageRun { stages, other, workers, run: Arc::clone(run) }))
 }
 
 /// The rows of a stage below, in the place of its boundary.
@@ -82,7 +97,10 @@ impl ExecutionPlan for StageInput {
 #[derive(Debug)]
 struct StageRun {
     stages: Arc<dyn ExecutionPlan>,
+    /// The same rows without these workers. It is no child: what has not run has cost nothing.
+    other: Arc<dyn ExecutionPlan>,
     workers: StageList,
+    run: Arc<RunningStages>,
 }
 
 impl DisplayAs for StageRun {
@@ -113,13 +131,14 @@ impl ExecutionPlan for StageRun {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(stages) = children.into_iter().next() else { return Ok(self) };
-        Ok(Arc::new(Self { stages, workers: self.workers.clone() }))
+        let Self { other, workers, run, .. } = self.as_ref();
+        Ok(Arc::new(Self { stages, other: Arc::clone(other), workers: workers.clone(), run: Arc::clone(run) }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let config = planner::settings(context.session_config().clone(), self.workers.names.len())?
             .with_distributed_channel_resolver(Arc::clone(&self.workers.channels));
-        let context = TaskContext::new(
+        let staged = TaskContext::new(
             context.task_id(),
             context.session_id(),
             config,
@@ -129,6 +148,46 @@ impl ExecutionPlan for StageRun {
             context.window_functions().clone(),
             context.runtime_env(),
         );
-        self.stages.execute(partition, Arc::new(context))
+        let rows = self.stages.execute(partition, Arc::new(staged))?;
+        let unstarted = self.workers.unstarted.clone().wait().map(|failure| Some(Err(failed(failure.into_failure()))));
+        let mut rows = Box::pin(ended_by(rows, unstarted.boxed()));
+        let (other, run) = (Arc::clone(&self.other), Arc::clone(&self.run));
+        let begun = async move {
+            match rows.next().await {
+                // Nobody has learnt anything of it.
+                Some(Err(error)) if is_of_worker(&error) => {
+                    tracing::info!(%error, "a statement runs again without exchanges between workers");
+                    drop(rows);
+                    run.falls_back();
+                    execute_stream(reset_plan_states(other)?, context)
+                }
+                first => {
+                    let all = futures::stream::iter(first).chain(rows);
+                    Ok(Box::pin(RecordBatchStreamAdapter::new(other.schema(), all)) as SendableRecordBatchStream)
+                }
+            }
+        };
+        let rows = futures::stream::once(begun).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
+}
+
+/// Rows that end with what comes of `ends`, if that comes first.
+fn ended_by(
+    rows: SendableRecordBatchStream,
+    ends: BoxFuture<'static, Option<Result<RecordBatch>>>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    futures::stream::unfold(Some((rows, ends)), |going| async move {
+        let (mut rows, ends) = going?;
+        match select(rows.next(), ends).await {
+            Either::Left((batch, ends)) => Some((batch?, Some((rows, ends)))),
+            Either::Right((failure, _)) => Some((failure?, None)),
+        }
+    })
+}
+
+/// Whether it may go well without the worker.
+fn is_of_worker(error: &DataFusionError) -> bool {
+    let failure = own_failure(error);
+    failure.is_some_and(|failure| matches!(failure.code, Code::DataUnavailable | Code::DataDamaged | Code::Overloaded))
 }

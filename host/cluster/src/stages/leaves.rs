@@ -7,12 +7,12 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::Partitioning;
-use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{DesiredTaskCountEventResponse, DistributedLeafExec};
 use tidegate_store::{FileDescription, HeldSegments, ScanDescription};
 
+use super::leaf_rows;
 use crate::assignment::Weight;
 use crate::piece::has_subquery_value;
 use crate::rendezvous::worker_of;
@@ -83,9 +83,7 @@ pub(super) fn scaled(
             (0..tasks).map(|task| share(&reads, workers, task).scan(&held, context)).collect::<Result<Vec<_>>>()?
         }
         None => {
-            let partitions = leaf.output_partitioning().partition_count();
-            let none = EmptyExec::new(leaf.schema()).with_partitions(partitions);
-            let none: Arc<dyn ExecutionPlan> = Arc::new(none);
+            let none = leaf_rows::leaf_without_rows(leaf)?;
             std::iter::once(Arc::clone(leaf)).chain(std::iter::repeat_n(none, tasks - 1)).collect()
         }
     };

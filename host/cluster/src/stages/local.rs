@@ -20,7 +20,7 @@ use futures::stream::BoxStream;
 use http::HeaderMap;
 use tidegate_functions::context::failed;
 use tidegate_model::{Code, Failure};
-use tidegate_sql::{Engine, EngineOptions};
+use tidegate_sql::{Engine, EngineOptions, StatementCost};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use url::Url;
@@ -28,7 +28,7 @@ use url::Url;
 use super::leaf_rows::rows_of_leaves;
 use super::slots::TaskSlots;
 use super::task::{SentTask, StageTask};
-use super::workers::{StageList, StageWorkers};
+use super::workers::{StageList, StageWorkers, Unstarted};
 use crate::batch_bytes::BatchBytes;
 use crate::encoder::encode;
 use crate::error::PlanError;
@@ -117,12 +117,14 @@ impl LocalStageWorkers {
 impl StageWorkers for Arc<LocalStageWorkers> {
     fn list(&self) -> StageList {
         let names = self.workers.iter().map(|worker| Arc::clone(&worker.name)).collect();
-        StageList { names, channels: Arc::new(Channels(Arc::clone(self))) }
+        let unstarted = Unstarted::default();
+        let channels = Arc::new(Channels(Arc::clone(self), unstarted.clone()));
+        StageList { names, channels, cost: Arc::new(StatementCost::default), unstarted }
     }
 }
 
 #[derive(Clone)]
-struct Channels(Arc<LocalStageWorkers>);
+struct Channels(Arc<LocalStageWorkers>, Unstarted);
 
 #[async_trait]
 impl ChannelResolver for Channels {
@@ -172,9 +174,13 @@ impl WorkerChannel for Channel {
             let memory = process.runner.memory_of(&bounds);
             let started = StageTask::start(&process.engine, memory, sent).await.map(Arc::new);
             process.tasks.put(task_key, started.clone())?;
-            started.map(|_| SentTo { process, key: task_key })
+            let sent = SentTo { process, key: task_key };
+            started.map(|_| sent)
         };
-        let sent = self.worker()?.run(set).await?.map_err(of_worker)?;
+        let sent = self.worker()?.run(set).await?.map_err(|failure| {
+            self.channels.1.tell(&failure);
+            of_worker(failure)
+        })?;
         // The task ends with the messages to it.
         let ended = async move {
             ends.for_each(|_| async {}).await;

@@ -5,7 +5,7 @@
 //! - `distinct_groups`, `leaves`: a plan that can be shared out, and which worker reads what of it
 //! - `planner`: the plan with its boundaries
 //! - `check`: whether each stage has its rows where its operators need them, which the planner does not ask
-//! - `head`: the stage that runs where the statement is, and its run
+//! - `running`, `head`: the stage that runs where the statement is, its run, and what is told of it
 //! - `carrier`: the stages of a statement of an engine
 //! - `leaf_rows`, `columns`, `task`, `slots`: what a worker runs; `local`: workers in this process
 
@@ -19,6 +19,7 @@ mod leaves;
 mod local;
 mod options;
 mod planner;
+mod running;
 mod slots;
 mod task;
 mod workers;
@@ -30,4 +31,4 @@ pub use local::LocalStageWorkers;
 pub use options::StageOptions;
 pub use slots::TaskSlots;
 pub use task::{SentTask, StageTask};
-pub use workers::{StageList, StageWorkers};
+pub use workers::{StageList, StageWorkers, Unstarted};

@@ -69,14 +69,14 @@ pub(super) fn settings(config: SessionConfig, workers: usize) -> Result<SessionC
 pub(super) fn staged(
     plan: &Arc<dyn ExecutionPlan>,
     workers: &[Arc<str>],
-    StageOptions { least_exchanged_rows }: StageOptions,
+    StageOptions { least_exchanged_rows, copies }: StageOptions,
     context: &Arc<TaskContext>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let plan = match leaves::rows(plan, context)? < least_exchanged_rows {
         true => Arc::clone(plan),
         false => distinct_groups::grouped(Arc::clone(plan), context.session_config().target_partitions())?,
     };
-    let config = settings(context.session_config().clone(), workers.len())?;
+    let config = settings(context.session_config().clone(), workers.len())?.with_distributed_broadcast_joins(copies)?;
     let (count, desires) = (workers.len(), Arc::clone(context));
     let desired = move |event: DesiredTaskCountEvent<'_>| match event.plan.children().is_empty() {
         true => Some(leaves::desired(event.plan, count, &desires)),

@@ -1,6 +1,6 @@
 //! `[cluster]`: workers that run parts of statements.
 
-use tidegate_model::{Access, Setting, bytes};
+use tidegate_model::{Access, Setting, bytes, count};
 use tidegate_workers::WorkerAddress;
 
 use crate::options::Options;
@@ -36,5 +36,13 @@ pub(super) const CLUSTER: &[Setting<Options>] = &[
         1 << 50,
         Options,
         cluster.least_bytes
+    ),
+    count!(
+        "least_exchanged_rows",
+        "rows of segments that a statement reads, before any condition, from which on workers exchange rows for its joins, groups and windows",
+        0,
+        i64::MAX as u64,
+        Options,
+        cluster.least_exchanged_rows
     ),
 ];

@@ -7,6 +7,8 @@ use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::cost::StatementCost;
+
 /// Changes the operators of a statement before they run: sends them elsewhere, or tests that they could be sent.
 pub trait Carrier: fmt::Debug + Send + Sync {
     /// The operators that run in the place of those of a statement. `task` has the options and the files of the engine.
@@ -17,23 +19,32 @@ pub trait Carrier: fmt::Debug + Send + Sync {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried>;
 }
 
-/// What is done with the operators at last, when what belongs to one run is among them.
-pub type Finish = Box<dyn FnOnce(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> + Send>;
+/// What is done with the operators at last, when what belongs to one run is among them; and with those that run instead if they
+/// fail.
+pub type Finish =
+    Box<dyn FnOnce(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> + Send>;
 
 /// What runs in the place of the operators of a statement.
 pub struct Carried {
     /// The operators.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// What is done with them at last; `None` if nothing is.
-    pub finish: Option<Finish>,
+    /// What makes one plan of them and of others for the same rows, if they are to be finished.
+    pub finish: Option<(Arc<dyn ExecutionPlan>, Finish)>,
     /// What runs elsewhere, if there is something to say.
     pub report: Option<Arc<dyn CarrierReport>>,
 }
 
 impl Carried {
-    /// The operators when they were finished.
-    pub(super) fn finished(finish: Option<Finish>, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        finish.map_or_else(|| Ok(Arc::clone(&plan)), |finish| finish(Arc::clone(&plan)))
+    /// The operators as they run; `own` puts among them what belongs to one run.
+    pub(super) fn finished(
+        self,
+        own: impl Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = own(self.plan)?;
+        match self.finish {
+            Some((other, finish)) => finish(plan, own(other)?),
+            None => Ok(plan),
+        }
     }
 }
 
@@ -53,4 +64,9 @@ impl From<Arc<dyn ExecutionPlan>> for Carried {
 pub trait CarrierReport: fmt::Debug + Send + Sync {
     /// What is known now, as a JSON object: asked for when the statement has ended.
     fn json(&self) -> String;
+
+    /// What has run elsewhere has cost, as far as the operators do not tell it themselves.
+    fn cost(&self) -> StatementCost {
+        StatementCost::default()
+    }
 }

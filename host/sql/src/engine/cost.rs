@@ -109,7 +109,8 @@ impl RunningCost {
     /// Adds the cost, once.
     pub(super) fn ended(&mut self) {
         let Some(counter) = self.counter.take() else { return };
-        let cost = read_by(&self.plan);
+        let elsewhere = self.report.as_ref().map(|report| report.cost()).unwrap_or_default();
+        let cost = read_by(&self.plan).plus(elsewhere);
         let cost = StatementCost { statements: 1, memory: number(self.context.peak_memory()), ..cost };
         counter.add(cost, self.report.as_ref().map(|report| report.json()));
     }

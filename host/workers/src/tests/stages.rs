@@ -125,3 +125,20 @@ async fn a_worker_that_dies_makes_no_short_answer() {
     }
     cluster.idle().await;
 }
+
+/// Nobody has learnt anything of it: it runs again without the worker.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_gone_before_the_first_row_costs_no_answer() {
+    let mut cluster = Cluster::new().await;
+    let (staged, _) = staged(&cluster);
+    for sql in EXCHANGED {
+        let expected = rows(&cluster, &cluster.whole, sql).await.unwrap();
+        let address = cluster.served[0].address;
+        cluster.served.swap_remove(0).kill().await;
+        assert_eq!(rows(&cluster, &staged, sql).await.unwrap(), expected, "{sql}");
+        cluster.served.push(Served::start(cluster.folder.path(), &worker_options(), address).await);
+        cluster.usable(3).await;
+    }
+    cluster.idle().await;
+    assert_eq!((staged.memory_held(), cluster.whole.memory_held()), (0, 0));
+}
