@@ -121,20 +121,18 @@ struct Channel {
     workers: StageChannels,
 }
 
-#[async_trait]
-impl WorkerChannel for Channel {
-    async fn coordinator_channel(
-        &mut self,
-        _: HeaderMap,
+impl Channel {
+    /// Starts a task, which lasts until `ends` ends.
+    async fn start(
+        &self,
         request: SetPlanRequest,
         ends: BoxStream<'static, CoordinatorToWorkerMsg>,
-        _: ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let SetPlanRequest { task_key, task_count, plan: MaybeEncoded::Decoded(plan), .. } = request else {
             return internal_err!("the plan of a task is encoded twice");
         };
-        let (Some(member), Reach::Members(members, costs, unstarted)) = (&self.member, &*self.workers.0) else {
+        let (Some(member), Reach::Members(members, costs, _)) = (&self.member, &*self.workers.0) else {
             return internal_err!("a worker sends a task");
         };
         let mut leaves = LocalLeaves::default();
@@ -163,11 +161,29 @@ impl WorkerChannel for Channel {
         };
         let frames = started.await.map_err(|failure| {
             member.ended(outcome(&failure));
-            unstarted.tell(&failure);
             of_worker(failure)
         })?;
         let lease = Lease { frames, member: Arc::clone(member), cost: costs.new_task(), ended: None };
         Ok(futures::stream::once(lease.held(ends)).filter_map(|()| async { None }).boxed())
+    }
+}
+
+#[async_trait]
+impl WorkerChannel for Channel {
+    async fn coordinator_channel(
+        &mut self,
+        _: HeaderMap,
+        request: SetPlanRequest,
+        ends: BoxStream<'static, CoordinatorToWorkerMsg>,
+        _: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let started = self.start(request, ends, context).await;
+        started.inspect_err(|error| {
+            if let Reach::Members(_, _, unstarted) = &*self.workers.0 {
+                unstarted.tell_error(error);
+            }
+        })
     }
 
     async fn execute_task(

@@ -187,7 +187,11 @@ fn kubernetes(settings: &BTreeMap<String, String>) -> Deployment {
 fn settings() -> BTreeMap<String, String> {
     let file = blocks("toml").into_iter().find(|block| block.starts_with("[cluster]")).unwrap();
     let lines = file.lines().filter_map(|line| line.split_once(" = "));
-    let text = |value: &str| value.split('"').nth(1).unwrap().to_owned();
+    // A text, or a number before its comment.
+    let text = |value: &str| match value.split('"').nth(1) {
+        Some(text) => text.to_owned(),
+        None => value.split('#').next().unwrap().trim().to_owned(),
+    };
     lines.map(|(name, value)| (format!("TIDEGATE_CLUSTER_{}", name.to_uppercase()), text(value))).collect()
 }
 

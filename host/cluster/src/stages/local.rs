@@ -147,14 +147,12 @@ impl Channel {
     }
 }
 
-#[async_trait]
-impl WorkerChannel for Channel {
-    async fn coordinator_channel(
-        &mut self,
-        _: HeaderMap,
+impl Channel {
+    /// Starts a task, which lasts until `ends` ends.
+    async fn start(
+        &self,
         request: SetPlanRequest,
         ends: BoxStream<'static, CoordinatorToWorkerMsg>,
-        _: ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let SetPlanRequest { task_key, task_count, plan: MaybeEncoded::Decoded(plan), .. } = request else {
@@ -177,16 +175,28 @@ impl WorkerChannel for Channel {
             let sent = SentTo { process, key: task_key };
             started.map(|_| sent)
         };
-        let sent = self.worker()?.run(set).await?.map_err(|failure| {
-            self.channels.1.tell(&failure);
-            of_worker(failure)
-        })?;
+        let sent = self.worker()?.run(set).await?.map_err(of_worker)?;
         // The task ends with the messages to it.
         let ended = async move {
             ends.for_each(|_| async {}).await;
             drop(sent);
         };
         Ok(futures::stream::once(ended).filter_map(|()| async { None }).boxed())
+    }
+}
+
+#[async_trait]
+impl WorkerChannel for Channel {
+    async fn coordinator_channel(
+        &mut self,
+        _: HeaderMap,
+        request: SetPlanRequest,
+        ends: BoxStream<'static, CoordinatorToWorkerMsg>,
+        _: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let started = self.start(request, ends, context).await;
+        started.inspect_err(|error| self.channels.1.tell_error(error))
     }
 
     async fn execute_task(

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::error::DataFusionError;
 use datafusion_distributed::ChannelResolver;
-use tidegate_sql::StatementCost;
+use tidegate_sql::{StatementCost, own_failure};
 use tokio::sync::watch;
 
 use crate::worker_failure::WorkerFailure;
@@ -40,6 +41,12 @@ impl Unstarted {
             told.get_or_insert_with(|| failure.clone());
             is_first
         });
+    }
+
+    /// Tells why, as the engine says it. What does not travel may run where the statement is.
+    pub fn tell_error(&self, error: &DataFusionError) {
+        let failure = own_failure(error).map(WorkerFailure::Statement);
+        self.tell(&failure.unwrap_or_else(|| WorkerFailure::Nonsense(error.to_string())));
     }
 
     /// Waits until a task was not started.
