@@ -21,6 +21,7 @@ mod python;
 mod sbom;
 mod service;
 mod steps;
+mod test_program;
 mod workflow;
 
 use std::path::{Path, PathBuf};
@@ -76,6 +77,9 @@ fn main() -> ExitCode {
     let _ = this();
     if fuzz::is_compiler() {
         return fuzz::compile();
+    }
+    if std::env::args_os().nth(1).is_some_and(|command| command == test_program::NAME) {
+        return test_program::run(std::env::args_os().skip(2));
     }
     let command = std::env::args().nth(1);
     let began = Instant::now();
@@ -160,13 +164,9 @@ fn build() -> Outcome {
 }
 
 fn tests() -> Outcome {
-    // Most of their time, tests of a server or a cluster wait for commits, clocks and processes.
-    let processors = std::thread::available_parallelism().map_or(2, usize::from);
-    let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| (2 * processors).to_string());
     // The black-box tests find the built guests here. Who reads of one failure reads of all.
     run(cargo(&root())
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .env("RUST_TEST_THREADS", threads)
+        .args(["--config", &test_program::setting()?, "test", "--workspace", "--locked", "--no-fail-fast"])
         .env("TIDEGATE_GUESTS", guests::built()))
 }
 

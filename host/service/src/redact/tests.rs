@@ -138,7 +138,8 @@ fn time_is_linear() {
         let text = piece.repeat(400_000 / piece.len());
         let began = std::time::Instant::now();
         let _ = redact_text(&text);
-        assert!(began.elapsed().as_secs() < 5, "{piece}");
+        // About a second. Time that grows with the square of the length would be minutes.
+        assert!(began.elapsed().as_secs() < 60, "{piece}");
     }
 }
 
