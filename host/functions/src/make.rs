@@ -23,8 +23,8 @@ use crate::aggregate::sum::WholeSum;
 use crate::aggregate::top::Top;
 use crate::aggregate::watched::Watched;
 use crate::aggregate::{
-    FloatAggregate, collecting, count_distinct, first, having, interval_sum, of_floats, percentile, quantiles, safe, top,
-    watched, whole_sum,
+    FloatAggregate, collecting, count_distinct, first, having, interval_sum, of_floats, percentile, quantiles, safe,
+    top, watched, whole_sum,
 };
 use crate::array_subquery::{ArraySubquery, Function as ArraySubqueryFunction};
 use crate::kernel::Fallibility;
