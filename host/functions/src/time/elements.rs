@@ -109,6 +109,9 @@ pub(super) fn pieces(format: &str) -> Result<Vec<Piece>, RowError> {
     let mut pieces = Vec::new();
     let mut rest = format;
     while let Some(c) = rest.chars().next() {
+        if rest.get(..5).is_some_and(|text| text.eq_ignore_ascii_case("Y,YYY")) {
+            return Err("the element Y,YYY is not supported; write YYYY".into());
+        }
         let of_start = |size: usize| rest.get(..size);
         let named = NAMES.iter().find_map(|(name, element)| {
             let written = of_start(name.len())?;
@@ -257,7 +260,7 @@ mod tests {
         {
             assert_eq!(pieces(format).ok().map(|pieces| pieces.len()), count, "{format}");
         }
-        for format in ["x", "YYYYx", "\"open", "FF0"] {
+        for format in ["x", "Y,YYY", "YYYYx", "\"open", "FF0"] {
             assert!(pieces(format).is_err(), "{format}");
         }
         assert!(pieces(&"Y".repeat(5_000)).is_err());
