@@ -115,7 +115,7 @@ pub(super) fn pieces(format: &str) -> Result<Vec<Piece>, RowError> {
         let of_start = |size: usize| rest.get(..size);
         let named = NAMES.iter().find_map(|(name, element)| {
             let written = of_start(name.len())?;
-            written.eq_ignore_ascii_case(name).then(|| (written.len(), *element))
+            written.eq_ignore_ascii_case(name).then_some((written.len(), *element))
         });
         let fraction = of_start(3).filter(|text| text.get(..2).is_some_and(|ff| ff.eq_ignore_ascii_case("FF")));
         let digits = fraction.and_then(|text| text.chars().last()?.to_digit(10)).filter(|digits| *digits > 0);
@@ -249,7 +249,6 @@ fn write_element(
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
 

@@ -97,7 +97,7 @@ fn number(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
 }
 
 /// Which of some names a text begins with.
-fn name<'t>(text: &'t str, names: impl Iterator<Item = String>) -> Option<(u32, &'t str)> {
+fn name(text: &str, names: impl Iterator<Item = String>) -> Option<(u32, &str)> {
     (0_u32..).zip(names).find_map(|(i, name)| {
         let begin = text.get(..name.len())?;
         begin.eq_ignore_ascii_case(&name).then(|| text.get(name.len()..)).flatten().map(|rest| (i, rest))

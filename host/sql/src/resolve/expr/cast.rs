@@ -74,7 +74,7 @@ impl Resolver<'_> {
             }
         };
         let format = format.convert(&Type::String, how)?.expr;
-        let zone = zone.map_or_else(|| Typed::text("UTC"), |zone| zone).expr;
+        let zone = zone.unwrap_or_else(|| Typed::text("UTC")).expr;
         let (is_time, is_text) = (time_kind, |ty: &Type| matches!(ty, Type::String | Type::Null));
         let expr = match (&value.ty, &target) {
             (Type::Bytes, Type::String) => kernel("bytes_in_format", safe, vec![value.expr, format]),
