@@ -23,6 +23,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         text::codes::KERNELS,
         text::format::KERNELS,
         bytes::KERNELS,
+        bytes::formats::KERNELS,
         bytes::pieces::KERNELS,
         net::KERNELS,
         json::read::KERNELS,

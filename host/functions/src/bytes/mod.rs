@@ -1,6 +1,7 @@
 //! Kernels of bytes: hashes, and bytes as text.
 
 mod digests;
+pub(crate) mod formats;
 pub(crate) mod pieces;
 
 use std::borrow::Cow;

@@ -10,7 +10,7 @@ use super::path::read_path;
 use super::stream::{self, End, Shallow, Size, Tree, Written};
 use super::tree::{COUNTED_FROM, bounded, counted, parsed, shallow};
 use crate::kernel::Kernel;
-use crate::rows::{Body, Item, Items, Row, RowError, RowResult};
+use crate::rows::{Body, Item, Items, Out, Row, RowError, RowResult};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows(
@@ -109,6 +109,16 @@ pub(crate) const KERNELS: &[Kernel] = &[
         Body::Int(|row| strict(row, "an INT64", |value| if value.is_number() { whole(value) } else { None })),
     ),
     Kernel::rows("json_float", 1..=2, Body::Float(float)),
+    // The texts of a JSON, each on its own: its keys if the second argument is true, its scalars if the third one is.
+    Kernel::rows(
+        "json_words",
+        3..=3,
+        Body::Text(|row, out| {
+            let Some(value) = parsed(row)? else { return Ok(None) };
+            words(&value, row.bool(1), row.bool(2), out)?;
+            Ok(Some(()))
+        }),
+    ),
     Kernel::rows(
         "json_flattened",
         1..=1,
@@ -269,6 +279,30 @@ fn keys(
         found.insert(path);
     }
     Ok(())
+}
+
+/// Between two texts of a JSON, which are not one text.
+const BETWEEN_WORDS: char = '\u{0}';
+
+fn words(value: &Value, keys: bool, values: bool, out: &mut Out) -> Result<(), RowError> {
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| words(item, keys, values, out)),
+        Value::Object(fields) => fields.iter().try_for_each(|(key, value)| {
+            if keys {
+                out.text(key)?;
+                out.char(BETWEEN_WORDS)?;
+            }
+            words(value, keys, values, out)
+        }),
+        scalar_value if values => match scalar(scalar_value) {
+            Some(text) => {
+                out.text(&text)?;
+                out.char(BETWEEN_WORDS)
+            }
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// The elements of arrays in arrays; a value that is none is the only element.

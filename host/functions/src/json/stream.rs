@@ -322,7 +322,6 @@ mod tests {
             r#" [true, false, "a", {"b": 3}] "#.to_owned(),
             r#"{"a": 1e999}"#.to_owned(),
             r#"{"b": "\ud800", "a": 1}"#.to_owned(),
-            r#"[1, 2"#.to_owned(),
             r#"{"\ud800": 1, "a": 2}"#.to_owned(),
             "1.10".to_owned(),
             "nothing".to_owned(),

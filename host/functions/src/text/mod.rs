@@ -6,5 +6,5 @@ pub mod demands;
 pub(crate) mod format;
 pub(crate) mod like;
 pub(crate) mod pieces;
-pub mod regexps;
+pub(crate) mod regexps;
 pub(crate) mod search;

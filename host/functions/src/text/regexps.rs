@@ -16,7 +16,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("regexp_contains", 2..=2, Body::Bool(|row| Ok(Some(row.regex(1)?.regex.is_match(row.text(0))))))
         .with_fallibility(Fallibility::FallibleUnlessLiterals),
     Kernel::rows("regexp_extract", 2..=4, Body::Text(extract)),
-    Kernel::rows("regexp_extract_bytes", 2..=2, Body::Bytes(extract_bytes)),
     Kernel::rows("regexp_extract_all", 2..=2, Body::Texts(extract_all)),
     Kernel::rows("regexp_find", 2..=5, Body::Int(find)),
     Kernel::rows("regexp_replace_all", 3..=3, Body::Text(replace)),
@@ -96,27 +95,6 @@ fn occurrence<'t>(row: &'t Row, pattern: &Compiled, first: usize) -> Result<Opti
 fn extract(row: &Row, out: &mut Out) -> RowResult<()> {
     match occurrence(row, row.regex(1)?.as_ref(), 2)? {
         Some(found) => out.text(found.as_str()).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// A pattern of bytes for the regex crate, whose patterns are text: bytes that are not ASCII are written as escapes.
-pub fn pattern_of_bytes(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .map(|byte| if byte.is_ascii() { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") })
-        .collect()
-}
-
-fn extract_bytes(row: &Row, out: &mut Out) -> RowResult<()> {
-    let regex = row.remember(1, |pattern| {
-        row.running()?;
-        let built = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(4 << 20).build();
-        built.map_err(|_| RowError::from("the pattern is not a valid regular expression, or too large a one"))
-    })?;
-    let captures = regex.captures(row.bytes(0));
-    match captures.and_then(|found| found.get(usize::from(found.len() > 1))) {
-        Some(found) => out.bytes(found.as_bytes()).map(Some),
         None => Ok(None),
     }
 }

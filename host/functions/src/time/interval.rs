@@ -209,6 +209,7 @@ fn read_interval(text: &str) -> Option<(i64, i64, i64)> {
     let (from, to) = match (is_months, words.len(), colons) {
         (true, 1, 0) => ("YEAR", "MONTH"),
         (true, 2, 0) => ("YEAR", "DAY"),
+        (true, 3, 0) => ("YEAR", "HOUR"),
         (true, 3, 1) => ("YEAR", "MINUTE"),
         (true, 3, 2) => ("YEAR", "SECOND"),
         (false, 2, 1) => ("DAY", "MINUTE"),

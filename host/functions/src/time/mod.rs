@@ -2,9 +2,11 @@
 
 mod batches;
 pub(crate) mod calendar;
+mod elements;
 pub(crate) mod interval;
 mod parsed_date;
 pub(crate) mod points;
+mod read_elements;
 mod strings;
 pub(crate) mod zone;
 

@@ -6,13 +6,15 @@ use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use super::calendar::{DAY, Part, add_months, day};
 use super::interval::TOO_LARGE;
 use super::zone::{Zone, instant_of};
-use super::{batches, strings};
+use super::{batches, elements, read_elements, strings};
 use crate::arrays::shortened;
 use crate::kernel::{Fallibility, Kernel};
 use crate::rows::{Body, Item, Items, MAX_SERIES, Row, RowError, RowResult, TOO_FAR};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("format_time", 3..=3, Body::Text(strings::format)),
+    Kernel::rows("time_in_elements", 4..=4, Body::Text(elements::format)),
+    Kernel::rows("time_of_elements", 5..=5, Body::Timestamp(read_elements::read)),
     Kernel::rows("zoned_text", 2..=2, Body::Text(strings::zoned)),
     Kernel::rows("parse_time_as", 3..=3, Body::Timestamp(strings::parse)),
     Kernel::rows("zone_local", 2..=2, Body::Timestamp(|row| Ok(Zone::of(row, 1)?.local(row.int(0)))))

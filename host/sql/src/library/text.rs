@@ -215,10 +215,15 @@ fn normalize(call: &Call<'_>, fold: bool) -> Result<Typed> {
 
 /// Without regard to case, in a text or in any field of a record.
 fn contains_substr(call: &Call<'_>) -> Result<Typed> {
-    call.count(2, 2)?;
+    call.count(2, 3)?;
     call.without_bytes(0)?;
+    let scope = call.word(2, &["JSON_VALUES", "JSON_KEYS", "JSON_KEYS_AND_VALUES"])?.unwrap_or_default();
     let part = kernel("lower_text", call.safe, vec![call.text(1)?]);
-    let value = call.value(0)?;
+    let mut value = call.value(0)?;
+    if value.ty == Type::Json {
+        let words = kernel("json_words", call.safe, vec![value.expr, lit(scope > 0), lit(scope != 1)]);
+        value = Typed::new(words, TEXT);
+    }
     let mut leaves = Vec::new();
     leaves_of(&value, &mut leaves, call)?;
     let nested = matches!(value.ty, Type::Struct { .. } | Type::Record(_));

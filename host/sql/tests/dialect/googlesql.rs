@@ -44,3 +44,8 @@ fn keys_and_times_answer_as_the_reference() {
 fn named_arguments_and_bytes_answer_as_the_reference() {
     check("named_arguments_and_bytes", Some("refused_named_arguments_and_bytes"));
 }
+
+#[test]
+fn casts_in_a_format_answer_as_the_reference() {
+    check("cast_in_format", Some("refused_cast_in_format"));
+}

@@ -241,7 +241,13 @@ impl Total for Moments {
             DeviationPop | DeviationSamp => Self::unscaled(variance.sqrt(), x_scaled),
             CovariancePop | CovarianceSamp => Self::unscaled(Self::unscaled(self.product / rows, x_scaled), y_scaled),
             // NaN of values that are all the same.
-            _ => (self.product / (self.squares[0].sqrt() * self.squares[1].sqrt())).clamp(-1.0, 1.0),
+            _ => {
+                let [x, y] = self.squares;
+                let both = x * y;
+                // As one root where it neither overflows nor loses digits.
+                let spread = if both.is_normal() { both.sqrt() } else { x.sqrt() * y.sqrt() };
+                (self.product / spread).clamp(-1.0, 1.0)
+            }
         }))
     }
 

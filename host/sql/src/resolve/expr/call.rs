@@ -82,10 +82,15 @@ impl Resolver<'_> {
                         continue;
                     };
                     let part = (part_at == Some(i)).then(|| date_part(ast)).flatten();
-                    arguments.push(match part {
-                        Some(part) => Argument::Part(part),
-                        None => Argument::Value(self.expr(ast, cx)?),
-                    });
+                    // An interval is no value of its own here: it may be too long for the function.
+                    let before = cx.guarded;
+                    cx.guarded |= safe && matches!(ast, Ast::Interval(_));
+                    let argument = match part {
+                        Some(part) => Ok(Argument::Part(part)),
+                        None => self.expr(ast, cx).map(Argument::Value),
+                    };
+                    cx.guarded = before;
+                    arguments.push(argument?);
                 }
                 // What fails in an argument fails: only what the function itself cannot do is NULL.
                 let before = cx.guarded;

@@ -1,11 +1,12 @@
 //! CAST and SAFE_CAST: the type that they name, and its parameters, by which a value may be too long or too large.
 
-use datafusion::logical_expr::lit;
-use sqlparser::ast::{CastKind, DataType as AstType, ExactNumberInfo, Expr as Ast};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::{Expr, cast, lit};
+use sqlparser::ast::{CastFormat, CastKind, DataType as AstType, ExactNumberInfo, Expr as Ast};
 use tidegate_model::Position;
 
 use super::literal::named_type;
-use crate::fail::{Result, invalid};
+use crate::fail::{Result, invalid, unsupported};
 use crate::library::Argument;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
@@ -50,6 +51,76 @@ impl Resolver<'_> {
         };
         let arguments = std::iter::once(value.expr).chain(arguments).collect();
         Ok(folded(Typed::new(kernel(name, safe, arguments), value.ty)))
+    }
+
+    /// `CAST(value AS type FORMAT 'format')`, of BYTES and times, and back.
+    pub(super) fn cast_in_format(
+        &mut self,
+        kind: &CastKind,
+        value: &Ast,
+        data_type: &AstType,
+        format: &CastFormat,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let safe = cx.guarded || matches!(kind, CastKind::SafeCast | CastKind::TryCast);
+        let target = named_type(data_type, at)?;
+        let value = self.expr(value, cx)?;
+        let how = Conversion::implicit(at);
+        let (format, zone) = match format {
+            CastFormat::Value(format) => (self.literal(format)?, None),
+            CastFormat::ValueAtTimeZone(format, zone) => {
+                (self.literal(format)?, Some(self.literal(zone)?.convert(&Type::String, how)?))
+            }
+        };
+        let format = format.convert(&Type::String, how)?.expr;
+        let zone = zone.unwrap_or_else(|| Typed::text("UTC")).expr;
+        let (is_time, is_text) = (time_kind, |ty: &Type| matches!(ty, Type::String | Type::Null));
+        let expr = match (&value.ty, &target) {
+            (Type::Bytes, Type::String) => kernel("bytes_in_format", safe, vec![value.expr, format]),
+            (ty, Type::Bytes) if is_text(ty) => {
+                let text = value.convert(&Type::String, how)?.expr;
+                kernel("bytes_of_format", safe, vec![text, format])
+            }
+            (ty, Type::String) if is_time(ty).is_some() => {
+                let kind = is_time(ty).unwrap_or_default();
+                kernel("time_in_elements", safe, vec![format, micros_of(value), zone, lit(kind)])
+            }
+            (ty, to) if is_text(ty) && is_time(to).is_some() => {
+                let text = value.convert(&Type::String, how)?.expr;
+                let kind = lit(is_time(to).unwrap_or_default());
+                let moment = kernel("time_of_elements", safe, vec![format, text, zone, kind, lit(self.now)]);
+                match to {
+                    Type::Date => cast(moment, DataType::Date32),
+                    Type::Time => kernel("time_of_micros", safe, vec![moment]),
+                    _ => moment,
+                }
+            }
+            (from, to) => {
+                let what = format!("CAST of {from} as {to} with FORMAT");
+                return Err(unsupported(what, Some("of numbers write FORMAT('%d', x)"), at));
+            }
+        };
+        Ok(folded(Typed::new(expr, target)))
+    }
+}
+
+/// What a time has, as the kernels take it: a date, a time of day, a zone.
+fn time_kind(ty: &Type) -> Option<i64> {
+    match ty {
+        Type::Date => Some(1),
+        Type::Time => Some(2),
+        Type::Datetime => Some(3),
+        Type::Timestamp => Some(7),
+        _ => None,
+    }
+}
+
+/// A time in microseconds since 1970, a time of day in those since midnight.
+fn micros_of(value: Typed) -> Expr {
+    match value.ty {
+        Type::Date => cast(cast(value.expr, Type::Timestamp.arrow()), DataType::Int64),
+        _ => cast(value.expr, DataType::Int64),
     }
 }
 

@@ -148,8 +148,8 @@ impl Resolver<'_> {
             }
             Ast::IsUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_null())),
             Ast::IsNotUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_null())),
-            Ast::Cast { format: Some(_), .. } => {
-                Err(unsupported("CAST with FORMAT", Some("write FORMAT_TIMESTAMP or PARSE_TIMESTAMP"), at))
+            Ast::Cast { kind, expr, data_type, format: Some(format), .. } => {
+                self.cast_in_format(kind, expr, data_type, format, at, cx)
             }
             Ast::Cast { kind, expr, data_type, format: None, .. } => self.cast(kind, expr, data_type, at, cx),
             Ast::Case { operand, conditions, else_result, .. } => {

@@ -140,8 +140,8 @@ impl Resolver<'_> {
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
         let separator = match list.args.get(1) {
-            None => Typed::text(","),
-            Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(ast))) => self.expr(ast, cx)?,
+            None => None,
+            Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(ast))) => Some(self.expr(ast, cx)?),
             Some(other) => return Err(unsupported(format!("the argument {other} of STRING_AGG"), None, at)),
         };
         let mut list = list.clone();
@@ -149,6 +149,11 @@ impl Resolver<'_> {
         list.clauses.push(FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::IgnoreNulls));
         let call = Function { args: FunctionArguments::List(list), ..call.clone() };
         let texts = self.aggregate(&table::ARRAY_AGG, &call, false, at, cx)?;
+        let comma = || match texts.ty.element() {
+            Some(Type::Bytes) => Typed::new(Expr::Literal(ScalarValue::Binary(Some(b",".to_vec())), None), Type::Bytes),
+            _ => Typed::text(","),
+        };
+        let separator = separator.unwrap_or_else(comma);
         let arguments = vec![Argument::Value(texts), Argument::Value(separator)];
         self.build("ARRAY_TO_STRING", arguments, at, cx)
     }
