@@ -62,6 +62,11 @@ fn like_takes_the_patterns_of_arrays_and_subqueries() {
 }
 
 #[test]
+fn structs_are_found_in_arrays() {
+    run(&World::new(), "IN UNNEST of STRUCT");
+}
+
+#[test]
 fn limits_are_numbers() {
     for clause in ["LIMIT NULL", "LIMIT 1 OFFSET NULL", "LIMIT IF(TRUE, NULL, 1)"] {
         let failure = World::new().failure(&format!("SELECT 1 AS a {clause}"));

@@ -242,6 +242,7 @@ fn values_are_looked_up_in_lists_of_the_row() {
     assert_eq!(of("CAST(x AS STRING)", "[CAST(x AS STRING), 'a']"), json!([true, null]));
     assert_eq!(of("CAST(CAST(x AS STRING) AS BYTES)", "[b'1', CAST('a' AS BYTES)]"), json!([true, null]));
     assert_eq!(of("DATE_ADD(DATE '2025-01-01', INTERVAL x DAY)", "[DATE '2025-01-02']"), json!([true, null]));
+    assert_eq!(of("(x, 1)", "[(1, 1)]"), json!([true, null]));
 }
 
 /// The pairs of two lists of 50000 elements have 20 GB, and take minutes.

@@ -48,6 +48,9 @@ impl Resolver<'_> {
             let equal = Typed::new(mapped(array.expr, name, equal)?, Type::Array(Box::new(Type::Bool)));
             return self.in_array(boolean(lit(true)), equal, Type::Bool, at);
         }
+        if let Type::Struct { .. } = item {
+            return self.over_array(array, |this, array| this.struct_in_array(value, array, item, at));
+        }
         let null = Expr::Literal(ScalarValue::Null, None);
         let (value, item) = comparable(value, Typed::new(null, item), at)?;
         let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
@@ -153,25 +156,49 @@ impl Resolver<'_> {
             let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
             return Ok(boolean(all.unwrap_or_else(|| lit(!any))));
         }
-        // The kernel takes subqueries only as its arguments, which columns become.
-        let subquery = any_part(&array.expr, is_subquery).then(|| (self.fresh(), array.expr.clone()));
-        let array = subquery.as_ref().map_or_else(|| array.expr.clone(), |(column, _)| col(column));
+        let condition = |this: &mut Self, array: Typed| {
+            let name = this.fresh();
+            let (value, pattern) = texts(value, Typed::new(col(&name), item), without_case, at)?;
+            let like = like_pattern(value.expr, pattern, negated, without_case);
+            quantified(&array.expr, &name, like, any)
+        };
+        self.over_array(array, condition).map(boolean)
+    }
+
+    fn struct_in_array(&mut self, value: Typed, array: Typed, item: Type, at: Option<Position>) -> Result<Expr> {
+        let null = Expr::Literal(ScalarValue::Null, None);
+        let (value, item) = comparable(value, Typed::new(null, item), at)?;
+        let array = array.convert(&Type::Array(Box::new(item.ty.clone())), Conversion::implicit(at))?;
         let name = self.fresh();
-        let (value, pattern) = texts(value, Typed::new(col(&name), item), without_case, at)?;
-        let like = like_pattern(value.expr, pattern, negated, without_case);
-        let exists =
-            |condition: Expr| over_list(array.clone(), name.clone(), Some(condition), lit(1_i64), Finish::Exists);
-        let (decided, unknown) = (if any { like.clone().is_true() } else { like.clone().is_false() }, like.is_null());
-        let null = Expr::Literal(ScalarValue::Boolean(None), None);
-        let outcome = when(exists(decided)?, lit(any)).when(exists(unknown)?, null).otherwise(lit(!any));
-        let outcome = outcome.planned()?;
-        let Some((column, array)) = subquery else { return Ok(boolean(outcome)) };
-        let with_subquery = outcome.transform(|part| match &part {
-            Expr::Column(own) if own.name == column => Ok(Transformed::yes(array.clone())),
+        let equal = compare(value, Operator::Eq, Typed::new(col(&name), item.ty), at)?.expr;
+        quantified(&array.expr, &name, equal, true)
+    }
+
+    /// What `build` makes of an array. The kernels of lists take subqueries only as their arguments, which columns become:
+    /// so a column stands for an array that holds a subquery.
+    fn over_array(&mut self, array: Typed, build: impl FnOnce(&mut Self, Typed) -> Result<Expr>) -> Result<Expr> {
+        if !any_part(&array.expr, is_subquery) {
+            return build(self, array);
+        }
+        let name = self.fresh();
+        let built = build(self, Typed::new(col(&name), array.ty))?;
+        let with_subquery = built.transform(|part| match &part {
+            Expr::Column(own) if own.name == name => Ok(Transformed::yes(array.expr.clone())),
             _ => Ok(Transformed::no(part)),
         });
-        Ok(boolean(with_subquery.planned()?.data))
+        Ok(with_subquery.planned()?.data)
     }
+}
+
+/// A condition on the elements of an array, which are the column `element` in it: with `any` true if it holds for one, else
+/// NULL if it might, else false; without, as if AND joined it for all.
+fn quantified(array: &Expr, element: &str, condition: Expr, any: bool) -> Result<Expr> {
+    let exists =
+        |condition: Expr| over_list(array.clone(), element.to_owned(), Some(condition), lit(1_i64), Finish::Exists);
+    let decided = if any { condition.clone().is_true() } else { condition.clone().is_false() };
+    let null = Expr::Literal(ScalarValue::Boolean(None), None);
+    let outcome = when(exists(decided)?, lit(any)).when(exists(condition.is_null())?, null).otherwise(lit(!any));
+    Ok(boolean(outcome.planned()?).expr)
 }
 
 /// The array of patterns of `LIKE ANY UNNEST(array)`, and whether one of them is enough.

@@ -206,8 +206,9 @@ impl Resolver<'_> {
         };
         if !engines && is_struct {
             // Whether one of them is unknown for a row would be a join by other than equality, which the engine does not make.
-            let what = "IN (SELECT ...) of STRUCTs, other than as a condition of WHERE without NOT and FLOAT64";
-            return Err(unsupported(what, Some("write EXISTS (SELECT 1 FROM ... WHERE its fields are equal)"), at));
+            let array = self.array_of(query, cx)?;
+            let Some(item) = array.ty.element() else { return Err(one_column(0, at)) };
+            return Ok(negate_if(negated, self.in_array(value, array, item, at)?));
         }
         if !engines {
             return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));

@@ -166,7 +166,10 @@ impl Resolver<'_> {
             },
             _ => (None, expr),
         };
-        let known = keys.keys.iter().position(|key| key.expr == expr);
+        // Equal constants of several items are several keys.
+        let is_named = |key: &Key| name.as_ref().is_some_and(|name| key.names.contains(name));
+        let is_constant = name.is_some() && matches!(expr, Expr::Literal(..));
+        let known = keys.keys.iter().position(|key| is_named(key) || !is_constant && key.expr == expr);
         let place = known.unwrap_or_else(|| {
             keys.keys.push(Key { expr, names: Vec::new(), ty, column: self.fresh() });
             keys.keys.len() - 1
