@@ -150,7 +150,7 @@ impl ExecutionPlan for StageRun {
         );
         let rows = self.stages.execute(partition, Arc::new(staged))?;
         let unstarted = self.workers.unstarted.clone().wait().map(|failure| Some(Err(failed(failure.into_failure()))));
-        let mut rows = Box::pin(ended_by(rows, unstarted.boxed()));
+        let mut rows = Box::pin(ended_by(rows, unstarted.boxed()).fuse());
         let (other, run) = (Arc::clone(&self.other), Arc::clone(&self.run));
         let begun = async move {
             match rows.next().await {

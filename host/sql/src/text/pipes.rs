@@ -10,7 +10,7 @@
 //!
 //! Each token keeps its position, so mistakes in piped text are shown where they are.
 
-use sqlparser::keywords::Keyword;
+use sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use tidegate_model::{Code, nearest};
 
@@ -153,7 +153,7 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             }
             Token::Word(word) if word.quote_style.is_none() => {
                 match word.keyword {
-                    Keyword::FROM if frame.awaits => {
+                    Keyword::FROM if frame.awaits && !is_reserved(tokens.get(at..).unwrap_or_default()) => {
                         frame.awaits = false;
                         let select = [Token::make_keyword("SELECT"), BLANK, marker(FROM), BLANK];
                         out.extend(select.map(|word| added(token, word)));
@@ -317,4 +317,15 @@ fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
 /// The next token from `start` on that is no white space.
 fn next(tokens: &[TokenWithSpan], start: usize) -> Option<(usize, &TokenWithSpan)> {
     tokens.iter().enumerate().skip(start).find(|(_, token)| !is_blank(token))
+}
+
+/// Whether tokens begin with a word that is no name: a query does not begin with `FROM FROM`.
+fn is_reserved(tokens: &[TokenWithSpan]) -> bool {
+    match tokens.iter().find(|token| !is_blank(token)).map(|token| &token.token) {
+        Some(Token::Word(word)) => {
+            word.quote_style.is_none()
+                && (word.keyword == Keyword::FROM || RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword))
+        }
+        _ => false,
+    }
 }

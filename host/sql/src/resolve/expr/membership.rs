@@ -19,7 +19,7 @@ use crate::resolve::resolver::Resolver;
 use crate::text::{LIKE_ALL, LIKE_ANY, marker_name};
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats, mapped, over_list};
+use crate::typing::{BYTES_AS_TEXT, Conversion, comparable, compare, kernel, listed_floats, over_list};
 
 /// The most values of a list that are compared one by one, and of a constant array that becomes a list.
 const MOST_ITEMS: usize = 5_000;
@@ -30,26 +30,8 @@ impl Resolver<'_> {
         if let Type::Record(_) = array.ty {
             return Err(invalid("IN UNNEST takes an array of values, not of records", at));
         }
-        let array = if item.is_sortable() {
-            array
-        } else {
-            array.convert(&Type::Array(Box::new(item.clone())), Conversion::implicit(at))?
-        };
         if !item.is_sortable() {
-            if let Some(items) = literal_items(&array) {
-                return match items.is_empty() {
-                    true => Ok(boolean(lit(false)).expr),
-                    false => in_list(&value, items, false, at).map(|found| found.expr),
-                };
-            }
-            // Each element is compared by itself; the results are looked up.
-            let name = self.fresh();
-            let equal = compare(Typed::new(col(&name), item), Operator::Eq, value, at)?.expr;
-            let equal = Typed::new(mapped(array.expr, name, equal)?, Type::Array(Box::new(Type::Bool)));
-            return self.in_array(boolean(lit(true)), equal, Type::Bool, at);
-        }
-        if let Type::Struct { .. } = item {
-            return self.over_array(array, |this, array| this.struct_in_array(value, array, item, at));
+            return self.over_array(array, |this, array| this.compared_in_array(value, array, item, at));
         }
         let null = Expr::Literal(ScalarValue::Null, None);
         let (value, item) = comparable(value, Typed::new(null, item), at)?;
@@ -165,12 +147,26 @@ impl Resolver<'_> {
         self.over_array(array, condition).map(boolean)
     }
 
-    fn struct_in_array(&mut self, value: Typed, array: Typed, item: Type, at: Option<Position>) -> Result<Expr> {
-        let null = Expr::Literal(ScalarValue::Null, None);
-        let (value, item) = comparable(value, Typed::new(null, item), at)?;
-        let array = array.convert(&Type::Array(Box::new(item.ty.clone())), Conversion::implicit(at))?;
+    /// The same where values are compared one by one, because no order of them is their equality.
+    fn compared_in_array(&mut self, value: Typed, array: Typed, item: Type, at: Option<Position>) -> Result<Expr> {
+        // Fields of records have a type in common; others are compared as they are.
+        let (value, item) = match item {
+            Type::Struct { .. } => {
+                let null = Expr::Literal(ScalarValue::Null, None);
+                let (value, item) = comparable(value, Typed::new(null, item), at)?;
+                (value, item.ty)
+            }
+            _ => (value, item),
+        };
+        let array = array.convert(&Type::Array(Box::new(item.clone())), Conversion::implicit(at))?;
+        if let Some(items) = literal_items(&array) {
+            return match items.is_empty() {
+                true => Ok(boolean(lit(false)).expr),
+                false => in_list(&value, items, false, at).map(|found| found.expr),
+            };
+        }
         let name = self.fresh();
-        let equal = compare(value, Operator::Eq, Typed::new(col(&name), item.ty), at)?.expr;
+        let equal = compare(value, Operator::Eq, Typed::new(col(&name), item), at)?.expr;
         quantified(&array.expr, &name, equal, true)
     }
 
