@@ -198,7 +198,7 @@ fn settings() -> BTreeMap<String, String> {
 #[test]
 fn the_files_for_systemd_compose_and_kubernetes_start_workers_that_a_server_uses() {
     let settings = settings();
-    assert_eq!(settings.len(), 5, "{settings:?}");
+    assert_eq!(settings.len(), 6, "{settings:?}");
     for (name, deployment) in
         [("systemd", systemd(&settings)), ("compose", compose()), ("Kubernetes", kubernetes(&settings))]
     {

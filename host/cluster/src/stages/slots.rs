@@ -80,16 +80,27 @@ impl<T> TaskSlots<T> {
     /// If it was refused, is gone, or does not come.
     pub async fn get(&self, key: TaskKey) -> Result<Arc<T>, WorkerFailure> {
         let gone = || WorkerFailure::Gone("the task is not there".to_owned());
+        // It goes after the receiver, also of a reader that does not wait any more.
+        let _unsent = Unsent { slots: self, key };
         let mut slot = self.slot(key)?.subscribe();
-        let Ok(there) = tokio::time::timeout(self.wait, slot.wait_for(Option::is_some)).await else {
-            // Nobody sent it.
-            let mut slots = self.slots();
-            if slots.get(&key).is_some_and(|slot| slot.borrow().is_none()) {
-                slots.remove(&key);
-            }
-            return Err(gone());
-        };
-        there.ok().and_then(|there| there.clone()).unwrap_or_else(|| Err(gone()))
+        let there = tokio::time::timeout(self.wait, slot.wait_for(Option::is_some)).await;
+        let there = there.ok().and_then(Result::ok).and_then(|there| there.clone());
+        there.unwrap_or_else(|| Err(gone()))
+    }
+}
+
+/// Takes the slot of a task that nobody sent away with its last reader.
+struct Unsent<'s, T> {
+    slots: &'s TaskSlots<T>,
+    key: TaskKey,
+}
+
+impl<T> Drop for Unsent<'_, T> {
+    fn drop(&mut self) {
+        let mut slots = self.slots.slots();
+        if slots.get(&self.key).is_some_and(|slot| slot.borrow().is_none() && slot.receiver_count() == 0) {
+            slots.remove(&self.key);
+        }
     }
 }
 
@@ -121,5 +132,9 @@ mod tests {
         // One that never comes is waited for some time, and leaves nothing.
         assert!(matches!(slots.get(key(3)).await, Err(WorkerFailure::Gone(_))));
         assert!(slots.is_empty());
+        // Nor does one whose reader goes.
+        let waits = TaskSlots::<u8>::default();
+        assert!(tokio::time::timeout(Duration::from_millis(1), waits.get(key(4))).await.is_err());
+        assert!(waits.is_empty());
     }
 }
