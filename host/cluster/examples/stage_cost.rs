@@ -102,7 +102,7 @@ async fn filled(folder: &Path, records: u64) -> Arc<Store> {
             if part.records == 1000 || !more {
                 let lines = part.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
                 let events = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
-                taken += part.records as u64;
+                taken += part.records;
                 store.ingest(SOURCES[EDGE], events).await.unwrap();
                 if taken >= records / SEGMENTS {
                     taken = 0;

@@ -19,6 +19,7 @@ mod rules;
 mod run;
 mod sessions;
 mod shortcuts;
+mod statement_cost;
 mod wrapper;
 
 use std::sync::Arc;
@@ -43,7 +44,7 @@ use crate::text;
 use crate::types::Type;
 pub use arrival_order::Placed;
 pub use carrier::{Carried, Carrier, CarrierReport, Finish};
-pub use cost::{CostCounter, StatementCost};
+pub use cost::CostCounter;
 pub use explained::ExplainedPlan;
 use fixes::{distinct, view_buffers};
 pub use followed::PreparedPlan;
@@ -57,6 +58,7 @@ use sessions::{Sessions, runtime};
 pub use shortcuts::narrow::Narrow;
 pub use shortcuts::partial_groups::Counted;
 use shortcuts::{partial_groups, shared_input, shared_part, shared_rows};
+pub use statement_cost::StatementCost;
 
 /// The rule of the optimizer of operators that looks whether they fit each other.
 const LAST_CHECK: &str = "SanityCheckPlan";

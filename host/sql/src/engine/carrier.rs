@@ -7,7 +7,7 @@ use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::cost::StatementCost;
+use super::statement_cost::StatementCost;
 
 /// Changes the operators of a statement before they run: sends them elsewhere, or tests that they could be sent.
 pub trait Carrier: fmt::Debug + Send + Sync {

@@ -17,8 +17,9 @@ use futures::{Stream, StreamExt};
 use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
 use tidegate_model::number;
 
-use super::cost::{StatementCost, read_by};
+use super::cost::read_by;
 use super::run::Run;
+use super::statement_cost::StatementCost;
 use super::{Engine, batch, with_own_operators};
 use crate::fail::{Planning, Result, from_running};
 
