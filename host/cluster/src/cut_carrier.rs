@@ -54,7 +54,7 @@ impl fmt::Debug for CutCarrier {
 impl Carrier for CutCarrier {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
         if let Some(stages) = &self.stages
-            && let Some(carried) = stages.carried(&plan, task, true, || Ok(self.cut(&plan, task)?.plan))?
+            && let Some(carried) = stages.exchanging(&plan, task, || Ok(self.cut(&plan, task)?.plan))?
         {
             return Ok(carried);
         }

@@ -10,11 +10,11 @@ use serde::{Serialize, Serializer};
 use crate::stay::Stay;
 
 /// What was cut, and what was not and why. As JSON: `remote` (the scans that go to workers) and `local` (why others do
-/// not).
+/// not), or `exchange` (the stages in which workers exchange rows).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "StatementWorkers")]
 pub struct CutReport {
-    /// The scans whose segments workers read. The statement stays whole if there are none.
+    /// The scans whose segments workers read. The statement stays whole if there are none, and no `exchange`.
     #[serde(rename = "remote")]
     pub leaves: Vec<LeafReport>,
     /// Why other scans are read by the coordinator; not of rows in memory, which always are.

@@ -16,7 +16,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
-use tidegate_functions::context::{ExecutionContext, failed, time_left};
+use tidegate_functions::context::{ExecutionContext, time_left};
 use tidegate_sql::StatementCost;
 use uuid::Uuid;
 
@@ -124,10 +124,11 @@ fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskCon
                 batch_rows: context.session_config().batch_size(),
                 time: time_left(),
             };
-            let TaskRun { partitions, cost, attempts } = leaf.workers.run(task, &bounds, home).map_err(of_worker)?;
+            let TaskRun { partitions, cost, attempts } =
+                leaf.workers.run(task, &bounds, home).map_err(WorkerFailure::into_error)?;
             if partitions.len() != task.partitions {
                 let why = format!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
-                return Err(of_worker(WorkerFailure::Nonsense(why)));
+                return Err(WorkerFailure::Nonsense(why).into_error());
             }
             let figures = TaskFigures::new(partitions.len());
             let partitions = partitions.into_iter().map(|rows| Some(figures.counted(rows))).collect();
@@ -136,11 +137,6 @@ fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskCon
     };
     let rows = run.partitions.get_mut(partition).and_then(Option::take);
     rows.map_or_else(|| internal_err!("a partition of a task is read twice"), Ok)
-}
-
-/// The failure of a worker as one of the statement.
-fn of_worker(failure: WorkerFailure) -> DataFusionError {
-    failed(failure.into_failure())
 }
 
 impl DisplayAs for RemoteLeaf {
@@ -182,7 +178,8 @@ impl ExecutionPlan for RemoteLeaf {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(at) = self.place(partition) else { return internal_err!("no task has partition {partition}") };
         let leaf = self.clone();
-        let stream = async move { Ok::<_, DataFusionError>(rows(&leaf, at, &context)?.map_err(of_worker)) };
+        let stream =
+            async move { Ok::<_, DataFusionError>(rows(&leaf, at, &context)?.map_err(WorkerFailure::into_error)) };
         let rows = futures::stream::once(stream).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), rows))))
     }

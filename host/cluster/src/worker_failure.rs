@@ -2,6 +2,8 @@
 //!
 //! What is the worker's fault may go well elsewhere; what is the statement's fails everywhere.
 
+use datafusion::error::DataFusionError;
+use tidegate_functions::context::failed;
 use tidegate_model::{Code, Failure};
 
 /// Why a task, or a partition of it, has no more rows. The texts are for the log, and never for a caller.
@@ -44,6 +46,11 @@ impl WorkerFailure {
     /// Whether the same task may go well on another machine.
     pub fn is_of_worker(&self) -> bool {
         !matches!(self, Self::Statement(_))
+    }
+
+    /// The same as an error of the engine: through its operators it comes to the caller.
+    pub fn into_error(self) -> DataFusionError {
+        failed(self.into_failure())
     }
 
     /// What the caller of the statement learns, when the task is not run elsewhere.

@@ -10,6 +10,6 @@ pub(crate) fn url_of(place: usize) -> Result<Url> {
 }
 
 /// The place of a worker in the list of a statement.
-pub(crate) fn place_of(url: &Url) -> Option<usize> {
+pub fn place_of(url: &Url) -> Option<usize> {
     url.host_str().and_then(|place| place.parse().ok())
 }

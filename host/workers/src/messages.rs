@@ -12,7 +12,7 @@ use bytes::Bytes;
 use datafusion_distributed::TaskKey;
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use tidegate_cluster::{EncodedPlan, MAX_PLAN_BYTES, Task, TaskBounds};
+use tidegate_cluster::{EncodedPlan, MAX_PLAN_BYTES, TaskBounds};
 use tidegate_model::{number, size};
 use tidegate_sql::StatementCost;
 use tidegate_store::SegmentName;
@@ -182,29 +182,8 @@ impl SegmentMessage {
 }
 
 impl TaskMessage {
-    /// The message of a task.
-    pub(crate) fn of(task: &Task, bounds: &TaskBounds, build: &str) -> Self {
-        let TaskBounds { statement, memory, batch_rows, time } = *bounds;
-        Self {
-            protocol: PROTOCOL,
-            build: build.to_owned(),
-            memory: number(memory),
-            batch_rows: number(batch_rows),
-            time: time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-            partitions: u32::try_from(task.partitions).unwrap_or(u32::MAX),
-            segments: task.plan.segments.iter().map(|(_, name)| SegmentMessage::of(name)).collect(),
-            statement: statement.as_bytes().to_vec(),
-            stage: None,
-        }
-    }
-
-    /// The message of a task of a stage.
-    pub(crate) fn of_stage(
-        stage: StageMessage,
-        (plan, partitions): (&EncodedPlan, usize),
-        bounds: &TaskBounds,
-        build: &str,
-    ) -> Self {
+    /// The message of a task with this plan, which has so many partitions; of none of a stage.
+    pub(crate) fn of((plan, partitions): (&EncodedPlan, usize), bounds: &TaskBounds, build: &str) -> Self {
         let TaskBounds { statement, memory, batch_rows, time } = *bounds;
         Self {
             protocol: PROTOCOL,
@@ -215,7 +194,7 @@ impl TaskMessage {
             partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
             segments: plan.segments.iter().map(|(_, name)| SegmentMessage::of(name)).collect(),
             statement: statement.as_bytes().to_vec(),
-            stage: Some(stage),
+            stage: None,
         }
     }
 

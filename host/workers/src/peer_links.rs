@@ -23,6 +23,11 @@ impl PeerLinks {
         Self { connect, links: Mutex::default() }
     }
 
+    /// How they are opened.
+    pub(crate) fn connect(&self) -> &Connect {
+        &self.connect
+    }
+
     fn links(&self) -> MutexGuard<'_, HashMap<Peer, Link>> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| !link.is_closed());

@@ -77,7 +77,7 @@ pub(crate) fn start(
     bounds: &TaskBounds,
     home: &Arc<StatementMemory>,
 ) -> Result<TaskRun, WorkerFailure> {
-    let body = TaskMessage::of(task, bounds, member.build()).body(&task.plan.bytes);
+    let body = TaskMessage::of((&task.plan, task.partitions), bounds, member.build()).body(&task.plan.bytes);
     let body = body.map_err(|unreadable| WorkerFailure::Nonsense(unreadable.to_string()))?;
     let home: Arc<dyn MemoryPool> = Arc::clone(home) as _;
     let room = MemoryConsumer::new("task").register(&home);

@@ -1,16 +1,16 @@
 //! A task that runs on a worker, from its start until nobody reads it any more.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion_distributed::TaskKey;
 use futures::StreamExt;
 use tidegate_cluster::stages::{StageTask, columns_to_bytes};
 use tidegate_cluster::{BatchBytes, WorkerFailure};
 use tidegate_functions::context::Stop;
 use tidegate_model::number;
-use tidegate_sql::{OperatorRows, OperatorRun, StatementCost};
+use tidegate_sql::{OperatorCost, OperatorRows, OperatorRun};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use uuid::Uuid;
 
@@ -36,6 +36,7 @@ pub(crate) enum Work {
 }
 
 /// A task, its operators and what it may hold.
+#[derive(Debug)]
 pub(crate) struct RunningTask {
     pub(crate) id: Uuid,
     pub(crate) partitions: usize,
@@ -45,7 +46,7 @@ pub(crate) struct RunningTask {
     work: Mutex<Option<Work>>,
     /// What was sent of partitions and not taken.
     queues: Mutex<Vec<WeakQueue>>,
-    cost: Box<dyn Fn() -> StatementCost + Send + Sync>,
+    cost: OperatorCost,
     /// Whether its segments are objects.
     reads_objects: bool,
     sent: Arc<SentCounts>,
@@ -54,53 +55,50 @@ pub(crate) struct RunningTask {
     _place: OwnedSemaphorePermit,
 }
 
-impl fmt::Debug for RunningTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunningTask").field("id", &self.id).field("key", &self.key).finish_non_exhaustive()
-    }
-}
-
 impl RunningTask {
     pub(crate) fn of_part(
         (run, stop): (OperatorRun, Stop),
         reads_objects: bool,
         sent: Arc<SentCounts>,
         place: OwnedSemaphorePermit,
-    ) -> Arc<Self> {
+    ) -> Self {
         let OperatorRun { partitions, cost, memory } = run;
-        Arc::new(Self {
-            id: Uuid::new_v4(),
-            partitions: partitions.len(),
-            key: None,
-            work: Mutex::new(Some(Work::Part(partitions.into_iter().map(Some).collect(), stop))),
-            queues: Mutex::default(),
-            cost: Box::new(move || cost.so_far()),
-            reads_objects,
-            sent,
-            state: Arc::new(TaskState { memory, ended: watch::Sender::new(None) }),
-            _place: place,
-        })
+        let count = partitions.len();
+        let work = Work::Part(partitions.into_iter().map(Some).collect(), stop);
+        Self::of(work, count, (cost, memory), reads_objects, sent, place)
     }
 
     pub(crate) fn of_stage(
-        (task, key): (StageTask, TaskKey),
+        task: StageTask,
         reads_objects: bool,
         sent: Arc<SentCounts>,
         place: OwnedSemaphorePermit,
-    ) -> Arc<Self> {
-        let (partitions, memory, cost) = (task.partitions(), task.memory(), task.cost());
-        Arc::new(Self {
+    ) -> Self {
+        let (key, count, run) = (task.key(), task.partitions(), (task.cost(), task.memory()));
+        let work = Work::Stage(Arc::new(task), vec![false; count]);
+        Self { key: Some(key), ..Self::of(work, count, run, reads_objects, sent, place) }
+    }
+
+    fn of(
+        work: Work,
+        partitions: usize,
+        (cost, memory): (OperatorCost, Arc<dyn MemoryPool>),
+        reads_objects: bool,
+        sent: Arc<SentCounts>,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        Self {
             id: Uuid::new_v4(),
             partitions,
-            key: Some(key),
-            work: Mutex::new(Some(Work::Stage(Arc::new(task), vec![false; partitions]))),
+            key: None,
+            work: Mutex::new(Some(work)),
             queues: Mutex::default(),
-            cost: Box::new(move || cost.so_far()),
+            cost,
             reads_objects,
             sent,
             state: Arc::new(TaskState { memory, ended: watch::Sender::new(None) }),
             _place: place,
-        })
+        }
     }
 
     fn work(&self) -> MutexGuard<'_, Option<Work>> {
@@ -109,7 +107,7 @@ impl RunningTask {
 
     /// What it has cost so far.
     pub(crate) fn cost(&self) -> CostMessage {
-        CostMessage::of(&(self.cost)())
+        CostMessage::of(&self.cost.so_far())
     }
 
     /// Ends it: what computes is asked to stop, what waits is dropped with all that it holds. Only the first reason counts.

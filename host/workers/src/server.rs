@@ -66,6 +66,7 @@ pub(crate) async fn serve_within(
     let WorkerListeners { tasks, accept, probes, grace } = listeners;
     let mut serving = JoinSet::new();
     serving.spawn(accept.clone().watch());
+    serving.spawn(worker.connect().clone().watch());
     serving.spawn(accept_all(tasks, Arc::clone(&worker), Some(accept), bounds));
     if let Some(probes) = probes {
         serving.spawn(accept_all(probes, Arc::clone(&worker), None, bounds));

@@ -19,9 +19,8 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use hyper::Method;
 use hyper::header::HeaderMap;
-use tidegate_cluster::stages::{Unstarted, rows_of_leaves};
+use tidegate_cluster::stages::{Unstarted, place_of, rows_of_leaves};
 use tidegate_cluster::{LocalLeaves, TaskBounds, WorkerFailure, encode};
-use tidegate_functions::context::failed;
 use tidegate_model::number;
 use tidegate_sql::StatementCost;
 use url::Url;
@@ -89,7 +88,7 @@ impl StageChannels {
 impl ChannelResolver for StageChannels {
     async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
         // A plan names workers by number, and no other machine can be reached.
-        let place = url.host_str().and_then(|place| place.parse::<usize>().ok());
+        let place = place_of(url);
         let (link, member) = match (place, &*self.0) {
             (Some(place), Reach::Members(members, _, unstarted)) => {
                 let Some(member) = members.get(place) else {
@@ -99,13 +98,13 @@ impl ChannelResolver for StageChannels {
                     member.ended(Outcome::Gone);
                     let failure = WorkerFailure::Gone(why);
                     unstarted.tell(&failure);
-                    of_worker(failure)
+                    failure.into_error()
                 })?;
                 (link, Some(Arc::clone(member)))
             }
             (Some(place), Reach::Peers(peers, links)) => {
                 let Some(peer) = peers.get(place) else { return internal_err!("the statement has no worker {url}") };
-                (links.link(peer).await.map_err(of_worker)?, None)
+                (links.link(peer).await.map_err(WorkerFailure::into_error)?, None)
             }
             (None, _) => return internal_err!("{url} is no worker"),
         };
@@ -149,11 +148,12 @@ impl Channel {
             rows,
         };
         let partitions = plan.output_partitioning().partition_count();
-        let message = TaskMessage::of_stage(stage, (&encoded, partitions), &bounds, member.build());
+        let message = TaskMessage::of((&encoded, partitions), &bounds, member.build());
+        let message = TaskMessage { stage: Some(stage), ..message };
         let body = message.body(&encoded.bytes);
-        let body = body.map_err(|unreadable| of_worker(WorkerFailure::Nonsense(unreadable.to_string())))?;
+        let body = body.map_err(|unreadable| WorkerFailure::Nonsense(unreadable.to_string()).into_error())?;
         let room = MemoryConsumer::new("task").register(context.memory_pool());
-        room.try_grow(body.len()).map_err(|error| of_worker(no_room(&error)))?;
+        room.try_grow(body.len()).map_err(|error| no_room(&error).into_error())?;
         let started = async {
             let mut frames = self.link.ask(Method::POST, TASKS, Some(body)).await?;
             started_id(&mut frames, partitions).await?;
@@ -161,7 +161,7 @@ impl Channel {
         };
         let frames = started.await.map_err(|failure| {
             member.ended(outcome(&failure));
-            of_worker(failure)
+            failure.into_error()
         })?;
         let lease = Lease { frames, member: Arc::clone(member), cost: costs.new_task(), ended: None };
         Ok(futures::stream::once(lease.held(ends)).filter_map(|()| async { None }).boxed())
@@ -195,7 +195,7 @@ impl WorkerChannel for Channel {
     ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
         let partitions = request.target_partition_start..request.target_partition_end;
         let rows = partitions.map(|partition| StageRows::read(&self.link, (request.task_key, partition), context));
-        Ok(rows.map(|rows| rows.map(|batch| batch.map_err(of_worker)).boxed()).collect())
+        Ok(rows.map(|rows| rows.map(|batch| batch.map_err(WorkerFailure::into_error)).boxed()).collect())
     }
 
     async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
@@ -250,9 +250,4 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.member.ended(self.ended.unwrap_or(Outcome::Left));
     }
-}
-
-/// The failure of a worker as one of the statement.
-fn of_worker(failure: WorkerFailure) -> DataFusionError {
-    failed(failure.into_failure())
 }

@@ -133,6 +133,11 @@ impl Worker {
         self.max_tasks.saturating_sub(self.places.available_permits())
     }
 
+    /// How it connects to other workers.
+    pub(crate) fn connect(&self) -> &Connect {
+        self.peers.connect()
+    }
+
     /// Counts a connection whose other end may not connect. The log tells of one in ten seconds: whoever can reach the port can
     /// have them written.
     pub(crate) fn handshake_refused(&self, peer: SocketAddr, why: &(dyn Error + Send + Sync)) {
@@ -248,16 +253,15 @@ impl Worker {
                         workers: peers.len(),
                         channels: StageChannels::of_worker(peers, &worker.peers),
                     };
-                    let key = task.key;
                     let task = StageTask::start(&worker.engine, memory, task).await.map_err(of_run)?;
-                    RunningTask::of_stage((task, key), reads_objects, sent, place)
+                    RunningTask::of_stage(task, reads_objects, sent, place)
                 }
             };
             drop((body, plan, room));
             if u32::try_from(task.partitions) != Ok(message.partitions) {
                 return Err(WorkerFailure::Nonsense("the plan has another number of partitions".to_owned()));
             }
-            Ok(task)
+            Ok(Arc::new(task))
         })?;
         let mut started = AbortOnDropHandle::new(started);
         let task = (&mut started).await.unwrap_or_else(|error| {

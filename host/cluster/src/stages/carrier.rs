@@ -15,8 +15,8 @@ use tidegate_store::ScanDescription;
 
 use super::options::StageOptions;
 use super::running::RunningStages;
-use super::workers::StageWorkers;
-use super::{check, head, leaf_rows, planner};
+use super::workers::{StageList, StageWorkers};
+use super::{check, head, leaf_rows, leaves, planner};
 use crate::decoder::decode;
 use crate::encoder::encode;
 use crate::held_segments::held_segments;
@@ -52,59 +52,63 @@ impl StageCarrier {
         Self { workers, options, told: Box::new(told) }
     }
 
-    /// The head stage of a statement that runs in stages, and `other` if it fails because of a worker before its first row;
-    /// `None` if it stays whole, or workers would exchange nothing and `must_exchange`.
+    /// A statement whose workers exchange rows, and `other` that runs instead if it fails because of a worker before its first row;
+    /// `None` for any other statement.
     ///
     /// # Errors
     /// If the engine cannot make the operators again: none that is known.
-    pub(crate) fn carried(
+    pub(crate) fn exchanging(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         task: &TaskContext,
-        must_exchange: bool,
         other: impl FnOnce() -> Result<Arc<dyn ExecutionPlan>>,
     ) -> Result<Option<Carried>> {
-        let context =
-            TaskContext::default().with_session_config(task.session_config().clone()).with_runtime(task.runtime_env());
+        // Most statements read little, and pay for nothing more than this.
+        if leaves::rows(plan, task)? < self.options.least_exchanged_rows {
+            return Ok(None);
+        }
         let list = self.workers.list();
-        let staged = match self.staged(plan, &list.names, &Arc::new(context)) {
-            Ok((staged, stages)) if !must_exchange || exchanges(&staged) => {
-                (self.told)(&StageReport::Stages(stages));
-                staged
-            }
-            Ok(_) => return Ok(None),
-            Err(report) => {
-                (self.told)(&report);
-                return Ok(None);
-            }
-        };
-        let stages = check::stages(&staged).map_or(0, |stages| stages.len() + 1);
-        let run = Arc::new(RunningStages::new(list.clone(), stages));
-        let (plan, report) = (head::without_inputs(&staged)?, Arc::clone(&run));
-        let finish: Finish = Box::new(move |head, other| head::with_inputs(head, other, list, &run));
-        Ok(Some(Carried { plan, finish: Some((other()?, finish)), report: Some(report) }))
+        match self.told(tried(plan, &list.names, self.options, &planning(task))) {
+            Some(staged) if exchanges(&staged.plan) => staged.carried(list, other()?).map(Some),
+            _ => Ok(None),
+        }
     }
 
-    /// The plan with boundaries and the number of its stages, or why it stays whole. Where it may not run with exchanges, it
-    /// is tried without.
-    fn staged(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        names: &[Arc<str>],
-        context: &Arc<TaskContext>,
-    ) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
-        if !reads_segments(plan, context) {
-            return Err(StageReport::NoSegments);
-        }
-        let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.options };
-        tried(plan, names, self.options, context).or_else(|report| match report {
-            StageReport::Refused(why) => {
-                tracing::debug!(why, "a statement is planned again, without exchanges");
-                tried(plan, names, none, context).map_err(|_| StageReport::Refused(why))
+    /// The statement, if it runs in stages.
+    fn told(&self, tried: std::result::Result<Staged, StageReport>) -> Option<Staged> {
+        match tried {
+            Ok(staged) => {
+                (self.told)(&StageReport::Stages(staged.stages));
+                Some(staged)
             }
-            report => Err(report),
-        })
+            Err(report) => {
+                (self.told)(&report);
+                None
+            }
+        }
     }
+}
+
+/// A plan with boundaries, which may run.
+struct Staged {
+    plan: Arc<dyn ExecutionPlan>,
+    /// How many stages it has; the last one runs where the statement is.
+    stages: usize,
+}
+
+impl Staged {
+    fn carried(self, workers: StageList, other: Arc<dyn ExecutionPlan>) -> Result<Carried> {
+        let run = Arc::new(RunningStages::new(workers.clone(), self.stages));
+        let (plan, report) = (head::without_inputs(&self.plan)?, Arc::clone(&run));
+        let finish: Finish = Box::new(move |head, other| head::with_inputs(head, other, workers, &run));
+        Ok(Carried { plan, finish: Some((other, finish)), report: Some(report) })
+    }
+}
+
+/// What plans are made with.
+fn planning(task: &TaskContext) -> Arc<TaskContext> {
+    let context = TaskContext::default().with_session_config(task.session_config().clone());
+    Arc::new(context.with_runtime(task.runtime_env()))
 }
 
 impl fmt::Debug for StageCarrier {
@@ -114,9 +118,20 @@ impl fmt::Debug for StageCarrier {
 }
 
 impl Carrier for StageCarrier {
+    /// Where a statement may not run with exchanges, it is tried without.
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
-        let carried = self.carried(&plan, task, false, || Ok(Arc::clone(&plan)))?;
-        Ok(carried.unwrap_or_else(|| plan.into()))
+        let (list, context) = (self.workers.list(), planning(task));
+        let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.options };
+        let staged = tried(&plan, &list.names, self.options, &context).or_else(|report| match report {
+            StageReport::Refused(why) => {
+                tried(&plan, &list.names, none, &context).map_err(|_| StageReport::Refused(why))
+            }
+            report => Err(report),
+        });
+        match self.told(staged) {
+            Some(staged) => staged.carried(list, plan),
+            None => Ok(plan.into()),
+        }
     }
 }
 
@@ -133,13 +148,16 @@ fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
     exchanges
 }
 
-/// The plan with boundaries and the number of its stages, with these options.
+/// The plan with boundaries, or why it stays whole.
 fn tried(
     plan: &Arc<dyn ExecutionPlan>,
     names: &[Arc<str>],
     options: StageOptions,
     context: &Arc<TaskContext>,
-) -> std::result::Result<(Arc<dyn ExecutionPlan>, usize), StageReport> {
+) -> std::result::Result<Staged, StageReport> {
+    if !reads_segments(plan, context) {
+        return Err(StageReport::NoSegments);
+    }
     let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
     let staged = planner::staged(plan, names, options, context);
     let staged = staged.map_err(|error| refused(&error))?;
@@ -156,7 +174,7 @@ fn tried(
         let decoded = decode(&encoded.bytes, &held_segments(stage), context, &leaves);
         checked(decoded.map_err(|error| refused(&error))?)?;
     }
-    Ok((staged, stages.len() + 1))
+    Ok(Staged { plan: staged, stages: stages.len() + 1 })
 }
 
 /// Whether a scan of the plan, or of a part that several operators read, reads segments.

@@ -18,7 +18,6 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use datafusion_distributed::{DistributedExec, DistributedExt, NetworkBoundaryExt};
 use futures::future::{BoxFuture, Either, select};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
-use tidegate_functions::context::failed;
 use tidegate_model::Code;
 use tidegate_sql::own_failure;
 
@@ -149,7 +148,7 @@ impl ExecutionPlan for StageRun {
             context.runtime_env(),
         );
         let rows = self.stages.execute(partition, Arc::new(staged))?;
-        let unstarted = self.workers.unstarted.clone().wait().map(|failure| Some(Err(failed(failure.into_failure()))));
+        let unstarted = self.workers.unstarted.clone().wait().map(|failure| Some(Err(failure.into_error())));
         let mut rows = Box::pin(ended_by(rows, unstarted.boxed()).fuse());
         let (other, run) = (Arc::clone(&self.other), Arc::clone(&self.run));
         let begun = async move {

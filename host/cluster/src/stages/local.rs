@@ -18,7 +18,6 @@ use datafusion_distributed::{
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::HeaderMap;
-use tidegate_functions::context::failed;
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions, StatementCost};
 use tokio::runtime::{Builder, Runtime};
@@ -145,9 +144,7 @@ impl Channel {
     fn worker(&self) -> Result<&LocalWorker> {
         self.channels.0.workers.get(self.place).map_or_else(|| internal_err!("the worker is not there"), Ok)
     }
-}
 
-impl Channel {
     /// Starts a task, which lasts until `ends` ends.
     async fn start(
         &self,
@@ -175,7 +172,7 @@ impl Channel {
             let sent = SentTo { process, key: task_key };
             started.map(|_| sent)
         };
-        let sent = self.worker()?.run(set).await?.map_err(of_worker)?;
+        let sent = self.worker()?.run(set).await?.map_err(WorkerFailure::into_error)?;
         // The task ends with the messages to it.
         let ended = async move {
             ends.for_each(|_| async {}).await;
@@ -283,10 +280,5 @@ async fn received((mut from, sender): Received) -> Option<(Result<RecordBatch>, 
         None => Err(WorkerFailure::Gone("it ended without saying so".to_owned())),
     };
     let sender = sender.filter(|_| batch.is_ok());
-    Some((batch.map_err(of_worker), (from, sender)))
-}
-
-/// The failure of a worker as one of the statement.
-fn of_worker(failure: WorkerFailure) -> DataFusionError {
-    failed(failure.into_failure())
+    Some((batch.map_err(WorkerFailure::into_error), (from, sender)))
 }

@@ -32,3 +32,5 @@ pub use options::StageOptions;
 pub use slots::TaskSlots;
 pub use task::{SentTask, StageTask};
 pub use workers::{StageList, StageWorkers, Unstarted};
+
+pub use crate::worker_url::place_of;

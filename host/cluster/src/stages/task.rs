@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -19,6 +19,7 @@ use datafusion_distributed::{
 use futures::StreamExt;
 use http::HeaderMap;
 use tidegate_functions::context::{ExecutionContext, StatementMemory, Stop};
+use tidegate_functions::wording::out_of_memory;
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, OperatorCost, OperatorRows, PreparedOperators, RunBounds};
 use tidegate_store::HeldSegments;
@@ -66,6 +67,8 @@ pub struct StageTask {
     head: ProducerHead,
     partitions: usize,
     ends: Mutex<Option<oneshot::Sender<CoordinatorToWorkerMsg>>>,
+    /// The rows of the sender, as long as operators may read them.
+    _leaf_memory: MemoryReservation,
 }
 
 impl fmt::Debug for StageTask {
@@ -87,6 +90,10 @@ impl StageTask {
         let SentTask { key, of, plan, rows, held, bounds, workers, channels } = task;
         let stop = Stop::after(bounds.time.unwrap_or(Duration::MAX));
         let nonsense = |error: &dyn fmt::Display| WorkerFailure::Nonsense(error.to_string());
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
+        let leaf_memory = MemoryConsumer::new("rows of the sender").register(&pool);
+        let no_room = |error: DataFusionError| WorkerFailure::of_run(out_of_memory(&error.to_string()));
+        leaf_memory.try_grow(rows.len()).map_err(no_room)?;
         let leaves = leaf_rows::decoded(rows).map_err(|error| nonsense(&error))?;
         let (mut refused, mut head) = (None, (ProducerHead::None, 0));
         let decoded = |context: &_| {
@@ -137,7 +144,21 @@ impl StageTask {
             .await
             .map_err(|error| nonsense(&error))?;
         let (head, partitions) = head;
-        Ok(Self { key, worker, operators, stop, head, partitions, ends: Mutex::new(Some(ends)) })
+        Ok(Self {
+            key,
+            worker,
+            operators,
+            stop,
+            head,
+            partitions,
+            ends: Mutex::new(Some(ends)),
+            _leaf_memory: leaf_memory,
+        })
+    }
+
+    /// Which task of its statement it is.
+    pub fn key(&self) -> TaskKey {
+        self.key
     }
 
     /// How many partitions it has.
