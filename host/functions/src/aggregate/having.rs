@@ -100,6 +100,11 @@ impl AggregateUDFImpl for Having {
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         self.inner.order_sensitivity()
     }
+
+    /// The inner one sorts its rows itself, whatever order they come in.
+    fn with_beneficial_ordering(self: Arc<Self>, _: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        Ok(Some(self))
+    }
 }
 
 /// The aggregate of the rows with the best key so far.
@@ -147,9 +152,11 @@ impl Chosen {
             found.push(row);
         }
         if let Some((row, form)) = new {
-            self.best = Some(form.into());
+            let is_first = self.best.replace(form.into()).is_none();
             self.key = ScalarValue::try_from_array(keys, row as usize)?;
-            self.inner = self.making.make()?;
+            if !is_first {
+                self.inner = self.making.make()?;
+            }
         }
         Ok(found)
     }

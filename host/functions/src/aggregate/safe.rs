@@ -74,6 +74,11 @@ impl AggregateUDFImpl for Safe {
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         self.inner.order_sensitivity()
     }
+
+    /// The inner one sorts its rows itself, whatever order they come in.
+    fn with_beneficial_ordering(self: Arc<Self>, _: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        Ok(Some(self))
+    }
 }
 
 #[derive(Debug)]

@@ -86,8 +86,8 @@ fn read(row: &Row, out: &mut Out) -> RowResult<()> {
                 digit.ok_or_else(|| RowError::from(format!("'{c}' is no digit of {}", row.text(1))))
             };
             let digits = text.chars().map(digit).collect::<Result<Vec<u32>, _>>()?;
-            // Whole bytes at the end; of BASE8 the bits before them are none of a byte.
-            let bytes = if size == 3 { digits.len() * 3 / 8 } else { (digits.len() * size).div_ceil(8) };
+            // Whole bytes from the end on. One digit of BASE8 more than they need may hold no bit of another one, as in GoogleSQL.
+            let bytes = if size == 3 { (digits.len() * 3 + 5) / 8 } else { (digits.len() * size).div_ceil(8) };
             let bit = |place: usize| {
                 let digit = digits.len().checked_sub(1 + place / size).and_then(|at| digits.get(at));
                 digit.is_some_and(|digit| digit >> (place % size) & 1 == 1)

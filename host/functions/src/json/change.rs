@@ -59,6 +59,9 @@ pub(crate) const KERNELS: &[Kernel] = &[
             let steps = read_path(row, 1)?;
             if let Some(part) = at(&mut value, &steps) {
                 strip(part, row.bool(2), row.bool(3));
+                if is_stripped(part, row.bool(2), row.bool(3)) {
+                    *part = Value::Null;
+                }
             }
             out.json(&value, false).map(Some)
         }),
@@ -209,26 +212,27 @@ fn insert(place: Place<'_, '_>, new: New, each: bool) -> std::result::Result<(),
 
 /// Removes nulls, from arrays only if `arrays`, and what is empty then if `empty`.
 fn strip(value: &mut Value, arrays: bool, empty: bool) {
-    let is_empty = |value: &Value| match value {
-        Value::Object(fields) => empty && fields.is_empty(),
-        Value::Array(items) => empty && arrays && items.is_empty(),
-        other => other.is_null(),
-    };
     match value {
         Value::Object(fields) => {
             fields.values_mut().for_each(|field| strip(field, arrays, empty));
-            fields.retain(|_, field| !is_empty(field));
+            fields.retain(|_, field| !is_stripped(field, arrays, empty));
         }
         Value::Array(items) => {
             items.iter_mut().for_each(|item| strip(item, arrays, empty));
             if arrays {
-                items.retain(|item| !is_empty(item));
+                items.retain(|item| !is_stripped(item, arrays, empty));
             }
         }
         _ => {}
     }
-    if is_empty(value) {
-        *value = Value::Null;
+}
+
+/// Whether a value goes that was stripped itself.
+fn is_stripped(value: &Value, arrays: bool, empty: bool) -> bool {
+    match value {
+        Value::Object(fields) => empty && fields.is_empty(),
+        Value::Array(items) => empty && arrays && items.is_empty(),
+        other => other.is_null(),
     }
 }
 

@@ -23,7 +23,12 @@ fn find(row: &Row) -> RowResult<i64> {
     }
     let skip = usize::try_from(occurrence - 1).unwrap_or(usize::MAX);
     let found = if position > 0 {
-        let mut from = boundary(text, usize::try_from(position - 1).unwrap_or(usize::MAX));
+        let before = usize::try_from(position - 1).unwrap_or(usize::MAX);
+        // Behind the end there is nothing, not even an empty part.
+        if part.is_empty() && before > text.chars().count() {
+            return Ok(Some(0));
+        }
+        let mut from = boundary(text, before);
         std::iter::from_fn(|| {
             let at = from + text.get(from..)?.find(part)?;
             from = at + text.get(at..)?.chars().next().map_or(1, char::len_utf8);

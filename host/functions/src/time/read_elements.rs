@@ -205,7 +205,7 @@ fn moment(parts: &Parts, now: NaiveDate, zone: Zone) -> Option<i64> {
     };
     let local = date.and_time(time).and_utc().timestamp_micros();
     match parts.zone_hour {
-        Some((sign, hour)) if hour * 60 + parts.zone_minute <= 14 * 60 => {
+        Some((sign, hour)) if parts.zone_minute < 60 && hour * 60 + parts.zone_minute <= 14 * 60 => {
             local.checked_sub(sign * (hour * 60 + parts.zone_minute) * 60_000_000)
         }
         Some(_) => None,

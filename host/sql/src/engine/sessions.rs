@@ -77,7 +77,8 @@ fn usual(options: &EngineOptions, runtime: &Arc<RuntimeEnv>) -> SessionState {
     // MIN and MAX without groups would tell the scan which rows can still change them, and leave out
     // those of them that have had no value yet: `MAX(id), MIN(n)` lost the rows whose `n` came late. Seen with
     // DataFusion 55.2.0; upstream, issue 25147, open, is of such filters. It can be on when a MIN or MAX without a value
-    // makes the filter TRUE (`build_dynamic_filter_from_accumulator_bounds` skips it).
+    // makes the filter TRUE (`build_dynamic_filter_from_accumulator_bounds` skips it), and our own MIN and MAX of FLOAT64, which
+    // it takes for its own by their names, do not need the rows with NaN, which the filter would leave out.
     settings.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     // The optimizer would look for more to do up to three times, with all of its rules. The rules that find more stand in
     // the list a second time.

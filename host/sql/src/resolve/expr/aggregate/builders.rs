@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::functions::math::expr_fn as math;
 use datafusion::functions_aggregate as engine;
 use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
@@ -17,8 +18,8 @@ use crate::resolve::sorting::sort_options;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::{
-    Conversion, float_key, float_key_bits, folded, group_key, interval_length, kernel, list_of_record, plan_column,
-    sort_key,
+    Conversion, float_key, float_key_bits, folded, group_key, interval_length, kernel, list_of_record, nan_last,
+    plan_column, sort_key,
 };
 
 /// The largest number that APPROX_QUANTILES and APPROX_TOP_COUNT take.
@@ -136,15 +137,23 @@ fn first_by(call: AggregateCall<'_>, ascending: bool) -> Result<Built> {
     if call.clauses.having.is_some() {
         return Err(unsupported(format!("HAVING in {} of {}", call.name, call.first.ty), None, call.at));
     }
-    // The engine's order knows no NaN.
-    if by.ty == Type::Float64 {
-        let having = Some((!ascending, float_key(by).expr));
-        let clauses = Clauses { filter: call.clauses.filter.clone(), having, ..Clauses::default() };
-        return Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses));
-    }
-    let order_by = vec![by.expr.clone().sort(ascending, false)];
-    let clauses = Clauses { filter: present(&by, call.clauses), order_by, ..Clauses::default() };
-    Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses))
+    let filter = present(&by, call.clauses);
+    let (value, by) = match by.ty {
+        // With a NaN among the keys no row has the best one: nothing equals it. It comes first, and has no value.
+        Type::Float64 => {
+            let value = when(
+                math::isnan(by.expr.clone()),
+                Typed::null().convert(&call.first.ty, Conversion::implicit(call.at))?.expr,
+            )
+            .otherwise(call.first.expr)
+            .planned()?;
+            let key = if ascending { float_key(by).expr } else { nan_last(by.expr) };
+            (Typed::new(value, call.first.ty), key)
+        }
+        _ => (call.first, by.expr),
+    };
+    let clauses = Clauses { filter, order_by: vec![by.sort(ascending, false)], ..Clauses::default() };
+    Ok(of_value(engine::first_last::first_value_udaf(), value, &clauses))
 }
 
 pub(super) fn any_value(call: AggregateCall<'_>) -> Result<Built> {

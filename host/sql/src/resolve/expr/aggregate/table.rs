@@ -39,8 +39,8 @@ pub(super) const ANY_VALUE: &str = "ANY_VALUE";
 pub(super) const ARRAY_AGG: Aggregate = Aggregate::new("ARRAY_AGG", 1, build::array_agg).with_limit();
 /// Which key it is about is known after grouping only, so [`super`] resolves it.
 pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::grouping).without_having();
-pub(super) const MAX_BY: Aggregate = Aggregate::new("MAX_BY", 2, build::maximum_by).without_having();
-pub(super) const MIN_BY: Aggregate = Aggregate::new("MIN_BY", 2, build::minimum_by).without_having();
+pub(super) const MAX_BY: Aggregate = Aggregate::new("MAX_BY", 2, build::maximum_by).without_having().without_window();
+pub(super) const MIN_BY: Aggregate = Aggregate::new("MIN_BY", 2, build::minimum_by).without_having().without_window();
 /// With a LIMIT it is the list of the first texts, joined, which [`super`] makes.
 pub(super) const STRING_AGG: Aggregate =
     Aggregate::new("STRING_AGG", 2, build::string_agg).at_least(1).finished_by(build::joined);
