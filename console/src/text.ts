@@ -439,6 +439,8 @@ export const T = {
     server: "the server",
     onWorkers: (source: string) => `${source}, on workers:`,
     onServer: (reason: string) => `On the server: ${reason}`,
+    exchanged: ({ stages, workers, fell_back }: { stages: number; workers: string[]; fell_back: boolean }) =>
+      `Workers exchanged rows, in ${stages} stages: ${workers.join(", ")}${fell_back ? "; one failed, and it ran again without" : ""}`,
     notStarted: "not started",
     did: (time: string, segments: string, rows: string, bytes: string, sent: string) => `${time}, ${segments} segments, ${rows} rows and ${bytes} read, ${sent} rows sent`,
     moved: (worker: string, failure: string) => `before, ${worker}: ${failure}`,

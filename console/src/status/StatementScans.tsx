@@ -7,7 +7,7 @@ type Statement = Schemas["StatementWorkers"];
 type Task = Schemas["WorkerTask"];
 
 export function StatementScans({ statements }: { statements: Statement[] }) {
-  if (!statements.some((one) => one.remote.length + one.local.length > 0)) return null;
+  if (!statements.some((one) => one.exchange || one.remote.length + one.local.length > 0)) return null;
   return (
     <details>
       <summary class="hint">{T.status.scans}</summary>
@@ -19,6 +19,7 @@ export function StatementScans({ statements }: { statements: Statement[] }) {
               <ul>{scan.tasks.map((task) => <li key={task.worker}><code>{task.worker}</code>: {told(task)}</li>)}</ul>
             </li>
           ))}
+          {one.exchange && <li>{T.status.exchanged(one.exchange)}</li>}
           {one.local.map((stay, number) => <li key={`local ${number}`}>{T.status.onServer(stay.message)}</li>)}
         </ul>
       ))}

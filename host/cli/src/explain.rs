@@ -124,11 +124,19 @@ fn lines(answer: &Value) -> Vec<String> {
             lines.extend(list(scan, "tasks").iter().map(task));
             lines.extend(left_out(scan, "tasks"));
         }
+        lines.extend(workers.get("exchange").map(exchange));
         let stays = list(workers, "local").iter();
         lines.extend(stays.map(|stay| format!("a scan stays with the server: {}", text(stay, "message"))));
         lines.extend(left_out(workers, "scans for workers"));
     }
     lines
+}
+
+/// The stages of a statement whose workers exchange rows.
+pub(crate) fn exchange(exchange: &Value) -> String {
+    let (stages, workers) = (whole(exchange, "stages"), texts(exchange, "workers").join(", "));
+    let again = if is(exchange, "fell_back") { "; one failed, and it ran again without" } else { "" };
+    format!("workers exchange rows, in {stages} stages: {workers}{again}")
 }
 
 fn scan(scan: &Value) -> Vec<String> {

@@ -5,6 +5,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::{Client, ServerArguments, plain};
+use crate::explain::exchange;
 use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
@@ -69,6 +70,7 @@ fn lines(query: &Value) -> Vec<String> {
             lines.extend(list(scan, "tasks").iter().map(task));
             lines.extend(left_out(scan, "tasks"));
         }
+        lines.extend(statement.get("exchange").map(|of| format!("    {}", exchange(of))));
         for scan in list(statement, "local") {
             lines.push(format!("    a scan stays with the server: {}", text(scan, "/message")));
         }

@@ -194,7 +194,7 @@ mod turn_tests {
     }
 
     #[tokio::test]
-    async fn a_place_is_free_when_the_work_has_really_ended() {
+    async fn a_permit_is_free_when_the_work_has_really_ended() {
         let compute = Compute::start().unwrap();
         let admission = admission(&compute);
         let permit = Arc::new(admission.enter(A).await.unwrap());

@@ -6,10 +6,10 @@ use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use serde::Deserialize;
 use tidegate_model::{Code, Failure};
+use tidegate_service::Service;
 use tidegate_service::access_report::AccessReports;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::Access;
-use tidegate_service::{Account, Service};
 use uuid::Uuid;
 
 use super::access_view::{self, AccessOfClasses, AccessOfToken, AlertView, ClassView, RuleView, Shown};
@@ -45,7 +45,7 @@ async fn planned<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     let executor = &service.executor;
-    executor.run_with_permit(Account::Token(access.identity), executor.limits().wall_clock, work).await
+    executor.run_with_permit(access.account(), executor.limits().wall_clock, work).await
 }
 
 /// `GET /api/access`: what the tokens of each class may do, those of each rule of an issuer, and what alerts read; `?source=`

@@ -83,7 +83,7 @@ async fn work_beside_statements_leaves_half_of_the_threads_and_ends_in_its_time(
 }
 
 #[tokio::test]
-async fn the_newest_rows_take_a_place_of_their_account() {
+async fn the_newest_rows_take_a_permit_of_their_account() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = Options::new(folder.path());
     (options.admission.concurrency, options.admission.wait) = (2, Duration::from_millis(20));

@@ -155,8 +155,9 @@ impl Catalog {
         database::connect(&self.path, false)
     }
 
-    /// The connection, for as long as the guard is held. It is for tables that are not the store's own; whoever changes
-    /// more than one row does so in one transaction.
+    /// The connection, for as long as the guard is held: no other method of the catalog may be called until then, which would
+    /// wait for ever. It is for tables that are not the store's own; whoever changes more than one row does so in one
+    /// transaction.
     pub fn lock(&self) -> MutexGuard<'_, Connection> {
         // A panic elsewhere cannot leave SQLite in the middle of a transaction: it is rolled back on drop.
         self.conn.lock().unwrap_or_else(PoisonError::into_inner)
