@@ -16,7 +16,7 @@ pub(crate) struct Step {
     pub(crate) run: fn() -> Outcome,
 }
 
-/// `[--only STEP[,STEP]] [--help]`: runs the steps that were asked for, all unless told.
+/// `[--only STEP[,STEP]] [--except STEP[,STEP]] [--help]`: runs the steps that were asked for, all unless told.
 pub(crate) fn command(name: &str, steps: &[Step], arguments: impl Iterator<Item = String>) -> Outcome {
     let arguments: Vec<String> = arguments.collect();
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
@@ -35,7 +35,8 @@ pub(crate) fn command(name: &str, steps: &[Step], arguments: impl Iterator<Item 
 /// What a command does, a step a line.
 fn help(name: &str, steps: &[Step]) -> String {
     let mut text = format!(
-        "cargo xtask {name} [--only STEP[,STEP]]\n\nall steps in this order, or only those that are named:\n\n"
+        "cargo xtask {name} [--only STEP[,STEP]] [--except STEP[,STEP]]\n\nall steps in this order, or only those that are \
+         named, or all but them:\n\n"
     );
     for step in steps {
         let after = if step.after.is_empty() { String::new() } else { format!(" (after {})", step.after.join(", ")) };
@@ -46,25 +47,27 @@ fn help(name: &str, steps: &[Step]) -> String {
 
 /// The steps that the arguments ask for, in their own order.
 fn choose(steps: &[Step], arguments: &[String]) -> Result<Vec<Step>, String> {
-    let mut names: Vec<&str> = Vec::new();
+    let (mut only, mut except) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
-        let list = match argument.strip_prefix("--only=") {
-            Some(list) => list,
-            None if argument == "--only" => {
-                rest.next().ok_or("--only wants the names of steps, with commas between")?
-            }
-            None => return Err(format!("{argument} is not understood")),
+        let (option, list) = argument.split_once('=').map_or((argument, None), |(option, list)| (option, Some(list)));
+        let names = match option {
+            "--only" => &mut only,
+            "--except" => &mut except,
+            _ => return Err(format!("{argument} is not understood")),
         };
-        names.extend(list.split(',').map(str::trim).filter(|name| !name.is_empty()));
+        let list = list.or_else(|| rest.next());
+        let wanted = || format!("{option} wants the names of steps, with commas between");
+        names.extend(list.ok_or_else(wanted)?.split(',').map(str::trim).filter(|name| !name.is_empty()));
         if names.is_empty() {
-            return Err("--only wants the names of steps, with commas between".to_owned());
+            return Err(wanted());
         }
     }
-    if let Some(unknown) = names.iter().find(|name| steps.iter().all(|step| step.name != **name)) {
+    if let Some(unknown) = only.iter().chain(&except).find(|name| steps.iter().all(|step| step.name != **name)) {
         return Err(format!("there is no step {unknown}"));
     }
-    Ok(steps.iter().filter(|step| names.is_empty() || names.contains(&step.name)).copied().collect())
+    let is_chosen = |step: &&Step| (only.is_empty() || only.contains(&step.name)) && !except.contains(&step.name);
+    Ok(steps.iter().filter(is_chosen).copied().collect())
 }
 
 /// How long each step took that was begun, and how it ended.
@@ -121,7 +124,11 @@ mod tests {
         assert_eq!(chosen(&[]), Ok(vec!["one", "two", "three"]));
         assert_eq!(chosen(&["--only", "three,one"]), Ok(vec!["one", "three"]));
         assert_eq!(chosen(&["--only=two", "--only", " one "]), Ok(vec!["one", "two"]));
-        assert_eq!(chosen(&["--only", "four"]), Err("there is no step four".to_owned()));
+        assert_eq!(chosen(&["--except", "two"]), Ok(vec!["one", "three"]));
+        assert_eq!(chosen(&["--only=one,two", "--except=one"]), Ok(vec!["two"]));
+        for unknown in ["--only", "--except"] {
+            assert_eq!(chosen(&[unknown, "four"]), Err("there is no step four".to_owned()));
+        }
         for wrong in [&["--only"][..], &["--only", ","], &["--only="], &["two"], &["--skip", "two"]] {
             assert!(chosen(wrong).is_err(), "{wrong:?}");
         }

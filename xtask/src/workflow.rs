@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::service::{PRIVATE, Service};
-use crate::{Outcome, cargo, root, run, say};
+use crate::{Outcome, cargo, root, run, say, unwrapped};
 
 const FILE: &str = "docs/author-ci.yml";
 const NAME: &str = "author-ci";
@@ -42,7 +42,7 @@ pub(crate) fn workflow() -> Outcome {
         for command in commands {
             let command = command.replace("CRATE_NAME", CRATE);
             say(&command);
-            run(Command::new("bash")
+            run(unwrapped(Command::new("bash"))
                 .args(["-e", "-c", &command])
                 .current_dir(&folder)
                 .env("PATH", &path)
