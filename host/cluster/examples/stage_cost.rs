@@ -177,9 +177,10 @@ async fn measure(records: u64, folder: &Path) {
         for count in WORKERS {
             let workers = Arc::new(LocalStageWorkers::new(count, &options).unwrap());
             let told = Arc::clone(&last);
-            let carrier = StageCarrier::new(Arc::new(workers), StageOptions::ALL, move |report: &StageReport| {
-                *told.lock().unwrap() = format!("{report:?}");
-            });
+            let carrier =
+                StageCarrier::new(Arc::new(workers), StageOptions::ALL, Arc::default(), move |report: &StageReport| {
+                    *told.lock().unwrap() = format!("{report:?}");
+                });
             let engine = Engine::new(&options).unwrap().with_carrier(Arc::new(carrier));
             let (mut slowest, mut coordinator, mut all) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..ROUNDS {

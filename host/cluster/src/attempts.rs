@@ -24,7 +24,7 @@ pub(crate) struct Places {
     /// Runs tasks on this machine.
     pub(crate) home: TaskRunner,
     /// What workers need not try to read.
-    pub(crate) damaged: DamagedCopies,
+    pub(crate) damaged: Arc<DamagedCopies>,
 }
 
 /// The attempts to run one task. Each place is tried once.

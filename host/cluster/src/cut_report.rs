@@ -38,7 +38,10 @@ pub struct ExchangeReport {
     pub stages: usize,
     /// The workers that run the others.
     pub workers: Vec<String>,
-    /// Whether a worker failed before the first row, and the statement ran again without exchanges.
+    /// Workers that failed before the first row; each time, the statement ran again without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<AttemptReport>,
+    /// Whether it ran without exchanges at last.
     pub fell_back: bool,
 }
 

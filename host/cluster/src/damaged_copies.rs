@@ -17,7 +17,7 @@ const MOST: usize = 4096;
 
 /// Segments whose copies were found damaged, and when.
 #[derive(Debug, Default)]
-pub(crate) struct DamagedCopies(Mutex<HashMap<Uuid, Instant>>);
+pub struct DamagedCopies(Mutex<HashMap<Uuid, Instant>>);
 
 impl DamagedCopies {
     /// Notes the segment that a failure is about; whether that was not known.
@@ -28,6 +28,11 @@ impl DamagedCopies {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, found| now.saturating_duration_since(*found) < LASTING);
         known.len() < MOST && known.insert(segment, now).is_none()
+    }
+
+    /// Whether none was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Whether the copy of a segment counts as damaged.

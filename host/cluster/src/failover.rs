@@ -31,8 +31,8 @@ pub struct Failover(Arc<Places>);
 impl Failover {
     /// These workers, and `engine` for what they do not run. It must share the memory of the engine that runs the
     /// statements ([`Engine::for_parts`]): a task that runs here counts in the memory of its statement.
-    pub fn new(workers: Arc<dyn Workers>, engine: &Engine) -> Self {
-        Self(Arc::new(Places { workers, home: TaskRunner::new(engine.for_parts()), damaged: DamagedCopies::default() }))
+    pub fn new(workers: Arc<dyn Workers>, engine: &Engine, damaged: Arc<DamagedCopies>) -> Self {
+        Self(Arc::new(Places { workers, home: TaskRunner::new(engine.for_parts()), damaged }))
     }
 }
 

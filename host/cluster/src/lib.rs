@@ -80,6 +80,7 @@ pub use bounds::MAX_PLAN_BYTES;
 pub use cut::{Cut, CutOptions, cut};
 pub use cut_carrier::CutCarrier;
 pub use cut_report::{AttemptReport, CutReport, LeafReport, RunReport, TaskReport};
+pub use damaged_copies::DamagedCopies;
 pub use decoder::decode;
 pub use encoder::{EncodedPlan, encode};
 pub use error::PlanError;

@@ -124,11 +124,10 @@ fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskCon
                 batch_rows: context.session_config().batch_size(),
                 time: time_left(),
             };
-            let TaskRun { partitions, cost, attempts } =
-                leaf.workers.run(task, &bounds, home).map_err(WorkerFailure::into_error)?;
+            let TaskRun { partitions, cost, attempts } = leaf.workers.run(task, &bounds, home).map_err(ended)?;
             if partitions.len() != task.partitions {
                 let why = format!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
-                return Err(WorkerFailure::Nonsense(why).into_error());
+                return Err(ended(WorkerFailure::Nonsense(why)));
             }
             let figures = TaskFigures::new(partitions.len());
             let partitions = partitions.into_iter().map(|rows| Some(figures.counted(rows))).collect();
@@ -137,6 +136,14 @@ fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskCon
     };
     let rows = run.partitions.get_mut(partition).and_then(Option::take);
     rows.map_or_else(|| internal_err!("a partition of a task is read twice"), Ok)
+}
+
+/// The error that a statement ends with.
+fn ended(failure: WorkerFailure) -> DataFusionError {
+    if failure.is_of_worker() {
+        tracing::warn!(%failure, "a statement ends because of a worker");
+    }
+    failure.into_error()
 }
 
 impl DisplayAs for RemoteLeaf {
@@ -178,8 +185,7 @@ impl ExecutionPlan for RemoteLeaf {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(at) = self.place(partition) else { return internal_err!("no task has partition {partition}") };
         let leaf = self.clone();
-        let stream =
-            async move { Ok::<_, DataFusionError>(rows(&leaf, at, &context)?.map_err(WorkerFailure::into_error)) };
+        let stream = async move { Ok::<_, DataFusionError>(rows(&leaf, at, &context)?.map_err(ended)) };
         let rows = futures::stream::once(stream).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), rows))))
     }

@@ -53,6 +53,14 @@ impl WorkerFailure {
         failed(self.into_failure())
     }
 
+    /// The same for another worker, which reads rows of the one that failed: that a copy of a segment is damaged concerns it, too.
+    pub fn into_error_of_peer(self) -> DataFusionError {
+        match self {
+            Self::Damaged(copy) => failed(copy.failure),
+            other => other.into_error(),
+        }
+    }
+
     /// What the caller of the statement learns, when the task is not run elsewhere.
     pub fn into_failure(self) -> Failure {
         let (code, message) = match &self {
@@ -73,7 +81,6 @@ impl WorkerFailure {
                 (Code::DataUnavailable, "a worker that reads a part of the data gave no valid answer; try again")
             }
         };
-        tracing::warn!(reason = %self, "a statement ends because of a worker");
         Failure::new(code, message).retry_after(1)
     }
 }

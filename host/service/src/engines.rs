@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tidegate_cluster::stages::{StageCarrier, StageOptions};
-use tidegate_cluster::{CutCarrier, CutOptions, Failover};
+use tidegate_cluster::{CutCarrier, CutOptions, DamagedCopies, Failover};
 use tidegate_runtime::{Runtime, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_workers::RemoteWorkers;
@@ -49,8 +49,9 @@ impl Engines {
         .map_err(StartError::setup("the query engine"))?;
         let engine = match workers {
             Some((workers, options, stages)) => {
-                let stages = StageCarrier::new(Arc::clone(&workers) as _, stages, |_| {});
-                let workers = Arc::new(Failover::new(workers, &engine));
+                let damaged = Arc::<DamagedCopies>::default();
+                let stages = StageCarrier::new(Arc::clone(&workers) as _, stages, Arc::clone(&damaged), |_| {});
+                let workers = Arc::new(Failover::new(workers, &engine, damaged));
                 engine.with_carrier(Arc::new(CutCarrier::new(workers, options, |_| {}).with_stages(stages)))
             }
             None => engine,

@@ -43,7 +43,7 @@ use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
 pub use arrival_order::Placed;
-pub use carrier::{Carried, Carrier, CarrierReport, Finish};
+pub use carrier::{Carried, Carrier, CarrierReport, Finish, OwnOperators};
 pub use cost::CostCounter;
 pub use explained::ExplainedPlan;
 use fixes::{distinct, view_buffers};
@@ -230,7 +230,8 @@ impl Engine {
             .and_then(|plan| self.carried(plan))
             .and_then(|carried| {
                 let report = carried.report.as_ref().map(Arc::clone);
-                Ok((carried.finished(|plan| with_own_operators(plan, self.counted))?, report))
+                let counted = self.counted;
+                Ok((carried.finished(Arc::new(move |plan| with_own_operators(plan, counted)))?, report))
             });
         let (physical, report) = operators.map_err(|error| correlated::of_planning(error, &logical))?;
         let memory = self.memory_of_statement(memory);

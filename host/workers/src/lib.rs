@@ -6,6 +6,7 @@
 //! | Request | Answer |
 //! |---|---|
 //! | `POST /v1/tasks` | the id of the task, then what it costs, as long as it runs: whoever drops the answer ends the task |
+//! | `GET /v1/tasks/ID` | what the task has cost so far |
 //! | `GET /v1/tasks/ID/partitions/N` | the rows of a partition, and that there are no more |
 //! | `GET /v1/stages/STATEMENT/STAGE/TASK/partitions/N` | the same of a task of a stage, for other workers too; before it is there, it is waited for |
 //! | `GET /v1/worker` | version, tasks, memory |

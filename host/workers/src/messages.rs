@@ -43,6 +43,11 @@ pub(crate) fn path_of(TaskKey { query_id, stage_id, task_number }: TaskKey, part
     format!("{STAGES}/{query_id}/{stage_id}/{task_number}/partitions/{partition}")
 }
 
+/// The path of what a task costs.
+pub(crate) fn path_of_cost(task: Uuid) -> String {
+    format!("{TASKS}/{task}")
+}
+
 /// A message that is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_cluster::stages::{StageList, StageWorkers, Unstarted};
+use tidegate_cluster::stages::{StageList, StageWorkers, WorkerFaults};
 use tidegate_cluster::{Task, TaskBounds, TaskRun, WorkerFailure, Workers};
 use tidegate_functions::context::StatementMemory;
 use tokio_util::task::AbortOnDropHandle;
@@ -159,14 +159,14 @@ impl Workers for RemoteWorkers {
 }
 
 impl StageWorkers for RemoteWorkers {
-    fn list(&self) -> StageList {
+    fn list(&self, left_out: &[Arc<str>]) -> StageList {
         let inner = self.known.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let members = inner.members.values().map(|watched| &watched.member);
-        let members: Vec<_> = members.filter(|member| member.link().is_ok()).map(Arc::clone).collect();
+        let usable = members.filter(|member| member.link().is_ok() && !left_out.contains(member.name()));
+        let members: Vec<_> = usable.map(Arc::clone).collect();
         let names = members.iter().map(|member| Arc::clone(member.name())).collect();
-        let costs = TaskCosts::default();
-        let unstarted = Unstarted::default();
-        let channels = StageChannels::of_coordinator(members, costs.clone(), unstarted.clone());
-        StageList { names, channels, cost: Arc::new(move || costs.all()), unstarted }
+        let (costs, faults) = (TaskCosts::default(), WorkerFaults::default());
+        let channels = StageChannels::of_coordinator(members, costs.clone(), faults.clone());
+        StageList { names, channels, cost: Arc::new(move || costs.all()), faults }
     }
 }

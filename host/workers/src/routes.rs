@@ -92,13 +92,22 @@ pub(crate) async fn route(worker: Arc<Worker>, request: Request<Incoming>) -> An
             text(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "tasks need HTTP/2\n")
         }
         (&Method::POST, TASKS) => start(worker, request).await,
-        (&Method::GET, path) => match (partition(path), stage_partition(path)) {
-            (Some((id, partition)), _) => rows(&worker, worker.task(id), partition),
-            (_, Some((key, partition))) => rows(&worker, worker.stage_task(key).await, partition),
+        (&Method::GET, path) => match (partition(path), stage_partition(path), task(path)) {
+            (Some((id, partition)), ..) => rows(&worker, worker.task(id), partition),
+            (_, Some((key, partition)), _) => rows(&worker, worker.stage_task(key).await, partition),
+            (.., Some(id)) => single(match worker.task(id) {
+                Ok(task) => frames::cost(&task.cost()),
+                Err(failure) => frames::failed(&failure),
+            }),
             _ => probe(&worker, request.method(), path),
         },
         _ => text(StatusCode::NOT_FOUND, "there is no such route\n"),
     }
+}
+
+/// The task that a path names.
+fn task(path: &str) -> Option<Uuid> {
+    Uuid::parse_str(path.strip_prefix(TASKS)?.strip_prefix('/')?).ok()
 }
 
 /// The task and the partition that a path names.
@@ -172,7 +181,7 @@ fn rows(worker: &Worker, task: Result<Arc<RunningTask>, WorkerFailure>, partitio
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
-    use crate::messages::path_of;
+    use crate::messages::{path_of, path_of_cost};
 
     #[test]
     fn paths_of_partitions() {
@@ -189,6 +198,8 @@ mod tests {
         ] {
             assert!(partition(path).is_none(), "{path}");
         }
+        assert_eq!(task(&path_of_cost(id)).unwrap(), id);
+        assert!(task("/v1/tasks/").is_none() && task("/v1/tasks/1").is_none());
         let key = TaskKey { query_id: id, stage_id: 3, task_number: 14 };
         assert_eq!(stage_partition(&path_of(key, 12)).unwrap(), (key, 12));
         for path in [

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -19,7 +20,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use hyper::Method;
 use hyper::header::HeaderMap;
-use tidegate_cluster::stages::{Unstarted, place_of, rows_of_leaves};
+use tidegate_cluster::stages::{WorkerFaults, place_of, rows_of_leaves};
 use tidegate_cluster::{LocalLeaves, TaskBounds, WorkerFailure, encode};
 use tidegate_model::number;
 use tidegate_sql::StatementCost;
@@ -28,15 +29,18 @@ use url::Url;
 use crate::frames::{Frame, FrameReader};
 use crate::link::{Answer, Link};
 use crate::member::{Member, Outcome};
-use crate::messages::{CostMessage, Peer, PeerMessage, StageMessage, TASKS, TaskMessage};
+use crate::messages::{CostMessage, Peer, PeerMessage, StageMessage, TASKS, TaskMessage, path_of_cost};
 use crate::peer_links::PeerLinks;
 use crate::remote_task::{no_room, of_frame, outcome, started_id, unexpected};
 use crate::stage_rows::StageRows;
 
+/// How long a statement that has its rows waits for what a task has cost.
+const LAST_COST: Duration = Duration::from_millis(500);
+
 /// How a side reaches the workers of a statement.
 enum Reach {
     /// A coordinator, by the connections on which it watches them.
-    Members(Vec<Arc<Member>>, TaskCosts, Unstarted),
+    Members(Vec<Arc<Member>>, TaskCosts, WorkerFaults),
     /// A worker.
     Peers(Vec<Peer>, Arc<PeerLinks>),
 }
@@ -74,9 +78,9 @@ impl StageChannels {
     pub(crate) fn of_coordinator(
         members: Vec<Arc<Member>>,
         costs: TaskCosts,
-        unstarted: Unstarted,
+        faults: WorkerFaults,
     ) -> Arc<dyn ChannelResolver + Send + Sync> {
-        Arc::new(Self(Arc::new(Reach::Members(members, costs, unstarted))))
+        Arc::new(Self(Arc::new(Reach::Members(members, costs, faults))))
     }
 
     pub(crate) fn of_worker(peers: Vec<Peer>, links: &Arc<PeerLinks>) -> Arc<dyn ChannelResolver + Send + Sync> {
@@ -90,17 +94,17 @@ impl ChannelResolver for StageChannels {
         // A plan names workers by number, and no other machine can be reached.
         let place = place_of(url);
         let (link, member) = match (place, &*self.0) {
-            (Some(place), Reach::Members(members, _, unstarted)) => {
+            (Some(place), Reach::Members(members, _, faults)) => {
                 let Some(member) = members.get(place) else {
                     return internal_err!("the statement has no worker {url}");
                 };
                 let link = member.link().map_err(|why| {
                     member.ended(Outcome::Gone);
                     let failure = WorkerFailure::Gone(why);
-                    unstarted.tell(&failure);
+                    faults.unstarted(Some(place), &failure);
                     failure.into_error()
                 })?;
-                (link, Some(Arc::clone(member)))
+                (link, Some((place, Arc::clone(member))))
             }
             (Some(place), Reach::Peers(peers, links)) => {
                 let Some(peer) = peers.get(place) else { return internal_err!("the statement has no worker {url}") };
@@ -115,8 +119,8 @@ impl ChannelResolver for StageChannels {
 /// The way to one worker.
 struct Channel {
     link: Link,
-    /// What a coordinator knows of it.
-    member: Option<Arc<Member>>,
+    /// What a coordinator knows of it, and its place.
+    member: Option<(usize, Arc<Member>)>,
     workers: StageChannels,
 }
 
@@ -131,7 +135,7 @@ impl Channel {
         let SetPlanRequest { task_key, task_count, plan: MaybeEncoded::Decoded(plan), .. } = request else {
             return internal_err!("the plan of a task is encoded twice");
         };
-        let (Some(member), Reach::Members(members, costs, _)) = (&self.member, &*self.workers.0) else {
+        let (Some((place, member)), Reach::Members(members, costs, faults)) = (&self.member, &*self.workers.0) else {
             return internal_err!("a worker sends a task");
         };
         let mut leaves = LocalLeaves::default();
@@ -156,14 +160,16 @@ impl Channel {
         room.try_grow(body.len()).map_err(|error| no_room(&error).into_error())?;
         let started = async {
             let mut frames = self.link.ask(Method::POST, TASKS, Some(body)).await?;
-            started_id(&mut frames, partitions).await?;
-            Ok(frames)
+            let id = started_id(&mut frames, partitions).await?;
+            Ok((frames, path_of_cost(id)))
         };
-        let frames = started.await.map_err(|failure| {
+        let (frames, path) = started.await.map_err(|failure| {
             member.ended(outcome(&failure));
+            faults.unstarted(Some(*place), &failure);
             failure.into_error()
         })?;
-        let lease = Lease { frames, member: Arc::clone(member), cost: costs.new_task(), ended: None };
+        let (link, member, faults) = (self.link.clone(), Arc::clone(member), (*place, faults.clone()));
+        let lease = Lease { frames, link, path, member, cost: costs.new_task(), faults, ended: None };
         Ok(futures::stream::once(lease.held(ends)).filter_map(|()| async { None }).boxed())
     }
 }
@@ -180,8 +186,8 @@ impl WorkerChannel for Channel {
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let started = self.start(request, ends, context).await;
         started.inspect_err(|error| {
-            if let Reach::Members(_, _, unstarted) = &*self.workers.0 {
-                unstarted.tell_error(error);
+            if let Reach::Members(_, _, faults) = &*self.workers.0 {
+                faults.unstarted_because(error);
             }
         })
     }
@@ -195,7 +201,22 @@ impl WorkerChannel for Channel {
     ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
         let partitions = request.target_partition_start..request.target_partition_end;
         let rows = partitions.map(|partition| StageRows::read(&self.link, (request.task_key, partition), context));
-        Ok(rows.map(|rows| rows.map(|batch| batch.map_err(WorkerFailure::into_error)).boxed()).collect())
+        let of_statement = match (&self.member, &*self.workers.0) {
+            (Some((place, _)), Reach::Members(_, _, faults)) => Some((*place, faults.clone())),
+            _ => None,
+        };
+        let error = move |failure: WorkerFailure| match &of_statement {
+            Some((place, faults)) => {
+                faults.blame(*place, &failure);
+                failure.into_error()
+            }
+            None => failure.into_error_of_peer(),
+        };
+        let rows = rows.map(|rows| {
+            let error = error.clone();
+            rows.map(move |batch| batch.map_err(&error)).boxed()
+        });
+        Ok(rows.collect())
     }
 
     async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
@@ -206,8 +227,13 @@ impl WorkerChannel for Channel {
 /// The answer to the start of a task. When it is dropped, the worker ends the task.
 struct Lease {
     frames: FrameReader<Answer>,
+    link: Link,
+    /// Where its cost is asked for.
+    path: String,
     member: Arc<Member>,
     cost: Arc<Mutex<CostMessage>>,
+    /// The place of the worker, and where is noted that it failed.
+    faults: (usize, WorkerFaults),
     ended: Option<Outcome>,
 }
 
@@ -222,14 +248,18 @@ impl Lease {
                     Some(_) => {}
                     None => {
                         self.ended = Some(Outcome::Done);
+                        // The statement has its rows, so that nothing else may come of it.
+                        let last = tokio::time::timeout(LAST_COST, self.last_cost()).await;
+                        if !matches!(last, Ok(Ok(()))) {
+                            tracing::debug!("what a task of a stage has cost in the end is not known");
+                        }
                         return;
                     }
                 },
                 frame = self.frames.next_without_rows() => {
                     let failure = match frame {
                         Ok(Some(Frame::Cost(so_far))) => {
-                            let mut cost = self.cost.lock().unwrap_or_else(PoisonError::into_inner);
-                            *cost = cost.later(so_far);
+                            self.has_cost(so_far);
                             continue;
                         }
                         Ok(Some(Frame::Failed(failure))) => failure,
@@ -239,9 +269,28 @@ impl Lease {
                     };
                     tracing::debug!(%failure, "a task of a stage has ended early");
                     self.ended = Some(outcome(&failure));
+                    let (place, faults) = &self.faults;
+                    faults.blame(*place, &failure);
                     return;
                 }
             }
+        }
+    }
+
+    fn has_cost(&self, so_far: CostMessage) {
+        let mut cost = self.cost.lock().unwrap_or_else(PoisonError::into_inner);
+        *cost = cost.later(so_far);
+    }
+
+    /// What the task has cost: the worker tells it now and then by itself.
+    async fn last_cost(&self) -> Result<(), WorkerFailure> {
+        match self.link.ask(Method::GET, &self.path, None).await?.next_without_rows().await.map_err(of_frame)? {
+            Some(Frame::Cost(last)) => {
+                self.has_cost(last);
+                Ok(())
+            }
+            Some(Frame::Failed(failure)) => Err(failure),
+            _ => Err(unexpected()),
         }
     }
 }

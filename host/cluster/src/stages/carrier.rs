@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
@@ -14,13 +15,15 @@ use tidegate_sql::{Carried, Carrier, Finish, OwnOperator};
 use tidegate_store::ScanDescription;
 
 use super::options::StageOptions;
-use super::running::RunningStages;
+use super::running::{Retry, RunningStages};
 use super::workers::{StageList, StageWorkers};
 use super::{check, head, leaf_rows, leaves, planner};
+use crate::damaged_copies::DamagedCopies;
 use crate::decoder::decode;
 use crate::encoder::encode;
 use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
+use crate::worker_failure::DamagedCopy;
 
 /// What became of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,23 +40,33 @@ pub enum StageReport {
 
 /// Runs each statement of an engine in stages, if it may.
 pub struct StageCarrier {
-    workers: Arc<dyn StageWorkers>,
-    options: StageOptions,
+    planner: Arc<StagePlanner>,
     told: Box<dyn Fn(&StageReport) + Send + Sync>,
 }
+
+/// Makes the stages of statements.
+#[derive(Debug)]
+pub(super) struct StagePlanner {
+    workers: Arc<dyn StageWorkers>,
+    options: StageOptions,
+    damaged: Arc<DamagedCopies>,
+}
+
+/// What runs instead of stages whose workers failed, of the operators that it is given.
+pub(crate) type Instead = Box<dyn FnOnce(Arc<dyn ExecutionPlan>) -> Result<Carried> + Send>;
 
 impl StageCarrier {
     /// For these workers. `told` is told of each statement what became of it.
     pub fn new(
         workers: Arc<dyn StageWorkers>,
         options: StageOptions,
+        damaged: Arc<DamagedCopies>,
         told: impl Fn(&StageReport) + Send + Sync + 'static,
     ) -> Self {
-        Self { workers, options, told: Box::new(told) }
+        Self { planner: Arc::new(StagePlanner { workers, options, damaged }), told: Box::new(told) }
     }
 
-    /// A statement whose workers exchange rows, and `other` that runs instead if it fails because of a worker before its first row;
-    /// `None` for any other statement.
+    /// A statement whose workers exchange rows, and `instead` if they fail before its first row; `None` for any other statement.
     ///
     /// # Errors
     /// If the engine cannot make the operators again: none that is known.
@@ -61,15 +74,18 @@ impl StageCarrier {
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         task: &TaskContext,
-        other: impl FnOnce() -> Result<Arc<dyn ExecutionPlan>>,
+        instead: impl FnOnce(Arc<TaskContext>) -> Instead,
     ) -> Result<Option<Carried>> {
         // Most statements read little, and pay for nothing more than this.
-        if leaves::rows(plan, task)? < self.options.least_exchanged_rows {
+        if leaves::rows(plan, task)? < self.planner.options.least_exchanged_rows {
             return Ok(None);
         }
-        let list = self.workers.list();
-        match self.told(tried(plan, &list.names, self.options, &planning(task))) {
-            Some(staged) if exchanges(&staged.plan) => staged.carried(list, other()?).map(Some),
+        let context = planning(task);
+        match self.told(self.planner.staged(plan, &[], &context)) {
+            Some(staged) if exchanges(&staged.plan) => {
+                let instead = instead(Arc::clone(&context));
+                self.carried(plan, (staged, context), instead).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -87,22 +103,29 @@ impl StageCarrier {
             }
         }
     }
+
+    fn carried(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        (staged, context): (Staged, Arc<TaskContext>),
+        instead: Instead,
+    ) -> Result<Carried> {
+        let head = head::without_inputs(&staged.plan)?;
+        let retry = Retry::new(plan, context, &self.planner, instead);
+        let run = Arc::new(RunningStages::new(staged.list.clone(), staged.stages, retry));
+        let report = Some(Arc::clone(&run) as _);
+        let finish: Finish = Box::new(move |head, own| head::with_inputs(head, own, staged.list, run));
+        Ok(Carried { plan: head, finish: Some(finish), report })
+    }
 }
 
 /// A plan with boundaries, which may run.
-struct Staged {
-    plan: Arc<dyn ExecutionPlan>,
+pub(super) struct Staged {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
     /// How many stages it has; the last one runs where the statement is.
-    stages: usize,
-}
-
-impl Staged {
-    fn carried(self, workers: StageList, other: Arc<dyn ExecutionPlan>) -> Result<Carried> {
-        let run = Arc::new(RunningStages::new(workers.clone(), self.stages));
-        let (plan, report) = (head::without_inputs(&self.plan)?, Arc::clone(&run));
-        let finish: Finish = Box::new(move |head, other| head::with_inputs(head, other, workers, &run));
-        Ok(Carried { plan, finish: Some((other, finish)), report: Some(report) })
-    }
+    pub(super) stages: usize,
+    /// The workers that run the others.
+    pub(super) list: StageList,
 }
 
 /// What plans are made with.
@@ -113,24 +136,53 @@ fn planning(task: &TaskContext) -> Arc<TaskContext> {
 
 impl fmt::Debug for StageCarrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StageCarrier").field("workers", &self.workers).finish_non_exhaustive()
+        f.debug_struct("StageCarrier").field("planner", &self.planner).finish_non_exhaustive()
     }
 }
 
 impl Carrier for StageCarrier {
     /// Where a statement may not run with exchanges, it is tried without.
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
-        let (list, context) = (self.workers.list(), planning(task));
-        let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.options };
-        let staged = tried(&plan, &list.names, self.options, &context).or_else(|report| match report {
+        let context = planning(task);
+        let staged = self.planner.staged(&plan, &[], &context).or_else(|report| match report {
             StageReport::Refused(why) => {
-                tried(&plan, &list.names, none, &context).map_err(|_| StageReport::Refused(why))
+                let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.planner.options };
+                let list = self.planner.workers.list(&[]);
+                tried(&plan, list, none, &context).map_err(|_| StageReport::Refused(why))
             }
             report => Err(report),
         });
         match self.told(staged) {
-            Some(staged) => staged.carried(list, plan),
+            Some(staged) => self.carried(&plan, (staged, context), Box::new(|plan| Ok(plan.into()))),
             None => Ok(plan.into()),
+        }
+    }
+}
+
+impl StagePlanner {
+    /// The statement in stages, for all workers without those of these names; or why it stays whole.
+    pub(super) fn staged(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        left_out: &[Arc<str>],
+        context: &Arc<TaskContext>,
+    ) -> std::result::Result<Staged, StageReport> {
+        let refused = |error: DataFusionError| StageReport::Refused(error.to_string());
+        if !self.damaged.is_empty() {
+            let (scans, now) = (leaves::scans(plan, context).map_err(refused)?, Instant::now());
+            let mut segments = scans.iter().flat_map(|scan| &scan.segments);
+            if segments.any(|segment| self.damaged.has(segment.id, now)) {
+                return Err(StageReport::Refused("a copy of a segment that workers would read is damaged".to_owned()));
+            }
+        }
+        tried(plan, self.workers.list(left_out), self.options, context)
+    }
+
+    /// Notes a damaged copy that workers found.
+    pub(super) fn found_damaged(&self, copy: &DamagedCopy) {
+        if self.damaged.found(&copy.failure, Instant::now()) {
+            let failure = &copy.failure;
+            tracing::error!(%failure, "a copy of a segment is damaged; for some minutes, what needs it is not given to workers");
         }
     }
 }
@@ -151,7 +203,7 @@ fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// The plan with boundaries, or why it stays whole.
 fn tried(
     plan: &Arc<dyn ExecutionPlan>,
-    names: &[Arc<str>],
+    list: StageList,
     options: StageOptions,
     context: &Arc<TaskContext>,
 ) -> std::result::Result<Staged, StageReport> {
@@ -159,7 +211,7 @@ fn tried(
         return Err(StageReport::NoSegments);
     }
     let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
-    let staged = planner::staged(plan, names, options, context);
+    let staged = planner::staged(plan, &list.names, options, context);
     let staged = staged.map_err(|error| refused(&error))?;
     let Some(staged) = staged else { return Err(StageReport::OneStage) };
     let stages = check::stages(&staged).map_err(StageReport::Refused)?;
@@ -174,7 +226,7 @@ fn tried(
         let decoded = decode(&encoded.bytes, &held_segments(stage), context, &leaves);
         checked(decoded.map_err(|error| refused(&error))?)?;
     }
-    Ok(Staged { plan: staged, stages: stages.len() + 1 })
+    Ok(Staged { plan: staged, stages: stages.len() + 1, list })
 }
 
 /// Whether a scan of the plan, or of a part that several operators read, reads segments.

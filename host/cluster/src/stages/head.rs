@@ -12,14 +12,16 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, execute_stream,
+};
 use datafusion_distributed::{DistributedExec, DistributedExt, NetworkBoundaryExt};
 use futures::future::{BoxFuture, Either, select};
+use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use tidegate_model::Code;
-use tidegate_sql::own_failure;
+use tidegate_sql::{OwnOperators, own_failure};
 
 use super::planner;
 use super::running::RunningStages;
@@ -37,20 +39,27 @@ pub(super) fn without_inputs(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Ex
     head.map(|head| head.data)
 }
 
-/// The head stage with its boundaries again, as it runs; `other` runs instead if it fails because of a worker before its
-/// first row.
+/// The head stage with its boundaries again, as it runs. If it fails because of a worker before its first row, it runs again.
 pub(super) fn with_inputs(
     head: Arc<dyn ExecutionPlan>,
-    other: Arc<dyn ExecutionPlan>,
-    workers: StageList,
-    run: &Arc<RunningStages>,
+    own: OwnOperators,
+    list: StageList,
+    run: Arc<RunningStages>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let plan = head.transform_down(|node| match node.downcast_ref::<StageInput>() {
+    let stages = finished(&head)?;
+    if stages.output_partitioning().partition_count() != 1 {
+        return internal_err!("a head stage has several partitions");
+    }
+    Ok(Arc::new(StageRun { stages, list, run, own }))
+}
+
+/// The head stage with its boundaries again.
+pub(super) fn finished(head: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = Arc::clone(head).transform_down(|node| match node.downcast_ref::<StageInput>() {
         Some(StageInput(boundary)) => Ok(Transformed::new(Arc::clone(boundary), true, TreeNodeRecursion::Jump)),
         None => Ok(Transformed::no(node)),
     });
-    let stages: Arc<dyn ExecutionPlan> = Arc::new(DistributedExec::new(plan?.data));
-    Ok(Arc::new(StageRun { stages, other, workers, run: Arc::clone(run) }))
+    Ok(Arc::new(DistributedExec::new(plan?.data)))
 }
 
 /// The rows of a stage below, in the place of its boundary.
@@ -93,18 +102,22 @@ impl ExecutionPlan for StageInput {
 }
 
 /// The run of all stages.
-#[derive(Debug)]
 struct StageRun {
     stages: Arc<dyn ExecutionPlan>,
-    /// The same rows without these workers. It is no child: what has not run has cost nothing.
-    other: Arc<dyn ExecutionPlan>,
-    workers: StageList,
+    list: StageList,
     run: Arc<RunningStages>,
+    own: OwnOperators,
+}
+
+impl fmt::Debug for StageRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StageRun").field("stages", &self.stages).field("list", &self.list).finish_non_exhaustive()
+    }
 }
 
 impl DisplayAs for StageRun {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StageRun: workers={}", self.workers.names.len())
+        write!(f, "StageRun: workers={}", self.list.names.len())
     }
 }
 
@@ -117,8 +130,9 @@ impl ExecutionPlan for StageRun {
         self.stages.properties()
     }
 
+    /// All that has run: each has cost something.
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.stages]
+        std::iter::once(&self.stages).chain(self.run.plans()).collect()
     }
 
     fn apply_expressions(
@@ -130,46 +144,62 @@ impl ExecutionPlan for StageRun {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(stages) = children.into_iter().next() else { return Ok(self) };
-        let Self { other, workers, run, .. } = self.as_ref();
-        Ok(Arc::new(Self { stages, other: Arc::clone(other), workers: workers.clone(), run: Arc::clone(run) }))
+        let Self { list, run, own, .. } = self.as_ref();
+        Ok(Arc::new(Self { stages, list: list.clone(), run: Arc::clone(run), own: Arc::clone(own) }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let config = planner::settings(context.session_config().clone(), self.workers.names.len())?
-            .with_distributed_channel_resolver(Arc::clone(&self.workers.channels));
-        let staged = TaskContext::new(
-            context.task_id(),
-            context.session_id(),
-            config,
-            context.scalar_functions().clone(),
-            context.higher_order_functions().clone(),
-            context.aggregate_functions().clone(),
-            context.window_functions().clone(),
-            context.runtime_env(),
-        );
-        let rows = self.stages.execute(partition, Arc::new(staged))?;
-        let unstarted = self.workers.unstarted.clone().wait().map(|failure| Some(Err(failure.into_error())));
-        let mut rows = Box::pin(ended_by(rows, unstarted.boxed()).fuse());
-        let (other, run) = (Arc::clone(&self.other), Arc::clone(&self.run));
+        if partition > 0 {
+            return internal_err!("a statement in stages has one partition");
+        }
+        let mut rows = started(&self.stages, &self.list, &context)?;
+        let (run, own) = (Arc::clone(&self.run), Arc::clone(&self.own));
         let begun = async move {
-            match rows.next().await {
-                // Nobody has learnt anything of it.
-                Some(Err(error)) if is_of_worker(&error) => {
-                    tracing::info!(%error, "a statement runs again without exchanges between workers");
-                    drop(rows);
-                    run.falls_back();
-                    execute_stream(reset_plan_states(other)?, context)
-                }
-                first => {
-                    let all = futures::stream::iter(first).chain(rows);
-                    Ok(Box::pin(RecordBatchStreamAdapter::new(other.schema(), all)) as SendableRecordBatchStream)
+            loop {
+                match rows.next().await {
+                    // Nobody has learnt anything of it.
+                    Some(Err(error)) if is_of_worker(&error) => {
+                        // What it holds is given back before others hold it.
+                        drop(rows);
+                        let (plan, list) = run.after(&error, &own)?;
+                        rows = match list {
+                            Some(list) => started(&plan, &list, &context)?,
+                            None => return Ok(execute_stream(plan, context)?.boxed()),
+                        };
+                    }
+                    first => return Ok::<_, DataFusionError>(futures::stream::iter(first).chain(rows).boxed()),
                 }
             }
         };
-        let rows = futures::stream::once(begun).try_flatten();
+        let rows = futures::stream::once(begun).try_flatten().inspect_err(|error| {
+            if is_of_worker(error) {
+                tracing::warn!(%error, "a statement ends because of a worker");
+            }
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 }
+
+/// The rows of a statement, read by way of these workers.
+fn started(stages: &Arc<dyn ExecutionPlan>, list: &StageList, context: &TaskContext) -> Result<Rows> {
+    let config = planner::settings(context.session_config().clone(), list.names.len())?
+        .with_distributed_channel_resolver(Arc::clone(&list.channels));
+    let staged = TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    );
+    let rows = stages.execute(0, Arc::new(staged))?;
+    let unstarted = list.faults.clone().wait().map(|failure| Some(Err(failure.into_error())));
+    Ok(ended_by(rows, unstarted.boxed()).fuse().boxed())
+}
+
+type Rows = BoxStream<'static, Result<RecordBatch>>;
 
 /// Rows that end with what comes of `ends`, if that comes first.
 fn ended_by(

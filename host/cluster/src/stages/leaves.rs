@@ -48,17 +48,22 @@ pub(super) fn desired_above(
     Ok(is_one.then(|| DesiredTaskCountEventResponse::maximum(1)))
 }
 
-/// The rows that the scans of segments of a plan read, before any condition, about.
-pub(super) fn rows(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<u64> {
-    let mut rows = 0_u64;
+/// What the scans of segments of a plan read, of those that travel.
+pub(super) fn scans(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Vec<ScanDescription>> {
+    let mut scans = Vec::new();
     plan.apply(|node| {
-        if let Some(reads) = ScanDescription::of(node.as_ref(), context.session_config().options()) {
-            // What does not travel is no reason to exchange.
-            rows = rows.saturating_add(reads.map_or(0, |reads| Weight::of(&reads, None).rows));
-        }
+        let scan = ScanDescription::of(node.as_ref(), context.session_config().options());
+        scans.extend(scan.and_then(Result::ok));
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(rows)
+    Ok(scans)
+}
+
+/// The rows that the scans of segments of a plan read, before any condition, about. What does not travel is no reason to
+/// exchange.
+pub(super) fn rows(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<u64> {
+    let scans = scans(plan, context)?;
+    Ok(scans.iter().fold(0_u64, |rows, scan| rows.saturating_add(Weight::of(scan, None).rows)))
 }
 
 /// A leaf of rows that this machine has in memory.

@@ -1,7 +1,7 @@
 //! Workers in this process, which take plans as bytes and hand rows on as bytes, as those of a network do. Each has threads
 //! of its own, whose names tell which worker's they are.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -18,8 +18,8 @@ use datafusion_distributed::{
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::HeaderMap;
-use tidegate_model::{Code, Failure};
-use tidegate_sql::{Engine, EngineOptions, StatementCost};
+use tidegate_model::{Code, Failure, number};
+use tidegate_sql::{Engine, EngineOptions, OperatorCost, StatementCost};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use url::Url;
@@ -27,7 +27,7 @@ use url::Url;
 use super::leaf_rows::rows_of_leaves;
 use super::slots::TaskSlots;
 use super::task::{SentTask, StageTask};
-use super::workers::{StageList, StageWorkers, Unstarted};
+use super::workers::{StageList, StageWorkers, WorkerFaults};
 use crate::batch_bytes::BatchBytes;
 use crate::encoder::encode;
 use crate::error::PlanError;
@@ -114,23 +114,36 @@ impl LocalStageWorkers {
 }
 
 impl StageWorkers for Arc<LocalStageWorkers> {
-    fn list(&self) -> StageList {
-        let names = self.workers.iter().map(|worker| Arc::clone(&worker.name)).collect();
-        let unstarted = Unstarted::default();
-        let channels = Arc::new(Channels(Arc::clone(self), unstarted.clone()));
-        StageList { names, channels, cost: Arc::new(StatementCost::default), unstarted }
+    fn list(&self, left_out: &[Arc<str>]) -> StageList {
+        let workers = self.workers.iter().enumerate().filter(|(_, worker)| !left_out.contains(&worker.name));
+        let (places, names): (Vec<_>, _) = workers.map(|(place, worker)| (place, Arc::clone(&worker.name))).unzip();
+        let (faults, costs) = (WorkerFaults::default(), Arc::<Mutex<Vec<OperatorCost>>>::default());
+        let workers = Arc::clone(self);
+        let channels = Channels { workers, places: places.into(), faults: faults.clone(), costs: Arc::clone(&costs) };
+        let cost = move || {
+            let costs = costs.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = costs.iter().map(OperatorCost::so_far).fold(StatementCost::default(), StatementCost::plus);
+            StatementCost { tasks: number(costs.len()), ..all }
+        };
+        StageList { names, channels: Arc::new(channels), cost: Arc::new(cost), faults }
     }
 }
 
 #[derive(Clone)]
-struct Channels(Arc<LocalStageWorkers>, Unstarted);
+struct Channels {
+    workers: Arc<LocalStageWorkers>,
+    /// Which workers the statement has.
+    places: Arc<[usize]>,
+    faults: WorkerFaults,
+    costs: Arc<Mutex<Vec<OperatorCost>>>,
+}
 
 #[async_trait]
 impl ChannelResolver for Channels {
     async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
-        match place_of(url) {
-            Some(place) if place < self.0.workers.len() => Ok(Box::new(Channel { place, channels: self.clone() })),
-            _ => internal_err!("the statement has no worker {url}"),
+        match place_of(url).and_then(|place| self.places.get(place)) {
+            Some(place) => Ok(Box::new(Channel { place: *place, channels: self.clone() })),
+            None => internal_err!("the statement has no worker {url}"),
         }
     }
 }
@@ -142,7 +155,7 @@ struct Channel {
 
 impl Channel {
     fn worker(&self) -> Result<&LocalWorker> {
-        self.channels.0.workers.get(self.place).map_or_else(|| internal_err!("the worker is not there"), Ok)
+        self.channels.workers.workers.get(self.place).map_or_else(|| internal_err!("the worker is not there"), Ok)
     }
 
     /// Starts a task, which lasts until `ends` ends.
@@ -161,7 +174,8 @@ impl Channel {
         let rows = rows_of_leaves(&leaves, context).await?;
         let bounds = TaskBounds::of_statement(task_key.query_id, context)?;
         let held = held_segments(&plan);
-        let (workers, channels) = (self.channels.0.workers.len(), Arc::new(self.channels.clone()));
+        let (workers, channels) = (self.channels.places.len(), Arc::new(self.channels.clone()));
+        let costs = Arc::clone(&self.channels.costs);
         let process = Arc::clone(&self.worker()?.process);
         let set = async move {
             let (plan, rows, held) = (&encoded.bytes, &rows, &held);
@@ -170,7 +184,9 @@ impl Channel {
             let started = StageTask::start(&process.engine, memory, sent).await.map(Arc::new);
             process.tasks.put(task_key, started.clone())?;
             let sent = SentTo { process, key: task_key };
-            started.map(|_| sent)
+            let cost = started?.cost();
+            costs.lock().unwrap_or_else(PoisonError::into_inner).push(cost);
+            Ok(sent)
         };
         let sent = self.worker()?.run(set).await?.map_err(WorkerFailure::into_error)?;
         // The task ends with the messages to it.
@@ -193,7 +209,7 @@ impl WorkerChannel for Channel {
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let started = self.start(request, ends, context).await;
-        started.inspect_err(|error| self.channels.1.tell_error(error))
+        started.inspect_err(|error| self.channels.faults.unstarted_because(error))
     }
 
     async fn execute_task(

@@ -24,6 +24,7 @@ mod slots;
 mod task;
 mod workers;
 
+pub(crate) use carrier::Instead;
 pub use carrier::{StageCarrier, StageReport};
 pub use columns::{columns_from_bytes, columns_to_bytes};
 pub use leaf_rows::rows_of_leaves;
@@ -31,6 +32,6 @@ pub use local::LocalStageWorkers;
 pub use options::StageOptions;
 pub use slots::TaskSlots;
 pub use task::{SentTask, StageTask};
-pub use workers::{StageList, StageWorkers, Unstarted};
+pub use workers::{StageList, StageWorkers, WorkerFaults};
 
 pub use crate::worker_url::place_of;

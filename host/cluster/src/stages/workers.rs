@@ -8,12 +8,12 @@ use datafusion_distributed::ChannelResolver;
 use tidegate_sql::{StatementCost, own_failure};
 use tokio::sync::watch;
 
-use crate::worker_failure::WorkerFailure;
+use crate::worker_failure::{DamagedCopy, WorkerFailure};
 
 /// What runs the stages of statements: in this process, or on other machines.
 pub trait StageWorkers: fmt::Debug + Send + Sync {
-    /// The workers that a statement may use that begins now.
-    fn list(&self) -> StageList;
+    /// The workers that a statement may use that begins now, without those of these names.
+    fn list(&self, left_out: &[Arc<str>]) -> StageList;
 }
 
 /// The workers of a statement, each of which its plan names by its place here.
@@ -25,34 +25,66 @@ pub struct StageList {
     pub channels: Arc<dyn ChannelResolver + Send + Sync>,
     /// What the tasks of the statement have cost so far.
     pub cost: Arc<dyn Fn() -> StatementCost + Send + Sync>,
-    /// Why one of its tasks was not started, as soon as that is known.
-    pub unstarted: Unstarted,
+    /// Which of them failed, as far as this machine knows.
+    pub faults: WorkerFaults,
 }
 
-/// Why a task of a statement was not started. Its rows will not come, and whoever reads them cannot know.
+/// The workers of a statement that failed it.
 #[derive(Debug, Clone, Default)]
-pub struct Unstarted(Arc<watch::Sender<Option<WorkerFailure>>>);
+pub struct WorkerFaults(Arc<watch::Sender<Faults>>);
 
-impl Unstarted {
-    /// Tells why. Only the first counts.
-    pub fn tell(&self, failure: &WorkerFailure) {
-        self.0.send_if_modified(|told| {
-            let is_first = told.is_none();
-            told.get_or_insert_with(|| failure.clone());
-            is_first
+#[derive(Debug, Default)]
+struct Faults {
+    /// Which worker failed with what.
+    blamed: Vec<(usize, WorkerFailure)>,
+    /// Why a task was not started.
+    unstarted: Option<WorkerFailure>,
+}
+
+impl WorkerFaults {
+    /// Notes that the worker at a place failed. What is the fault of the statement is not noted.
+    pub fn blame(&self, place: usize, failure: &WorkerFailure) {
+        if failure.is_of_worker() {
+            self.0.send_modify(|faults| faults.blamed.push((place, failure.clone())));
+        }
+    }
+
+    /// Notes why a task was not started, at a place if that is why. Its rows will not come, and whoever reads them cannot know: the
+    /// statement ends. Only the first counts.
+    pub fn unstarted(&self, place: Option<usize>, failure: &WorkerFailure) {
+        if let Some(place) = place {
+            self.blame(place, failure);
+        }
+        self.0.send_modify(|faults| {
+            faults.unstarted.get_or_insert_with(|| failure.clone());
         });
     }
 
-    /// Tells why, as the engine says it. What does not travel may run where the statement is.
-    pub fn tell_error(&self, error: &DataFusionError) {
+    /// The same, as the engine says it. What does not travel may run where the statement is.
+    pub fn unstarted_because(&self, error: &DataFusionError) {
         let failure = own_failure(error).map(WorkerFailure::Statement);
-        self.tell(&failure.unwrap_or_else(|| WorkerFailure::Nonsense(error.to_string())));
+        self.unstarted(None, &failure.unwrap_or_else(|| WorkerFailure::Nonsense(error.to_string())));
+    }
+
+    /// The places of those that failed, and the first of them with what it failed with.
+    pub(super) fn blamed(&self) -> (Vec<usize>, Option<(usize, WorkerFailure)>) {
+        let faults = self.0.borrow();
+        (faults.blamed.iter().map(|(place, _)| *place).collect(), faults.blamed.first().cloned())
+    }
+
+    /// The damaged copy that all workers read, if one was found.
+    pub(super) fn damaged(&self) -> Option<DamagedCopy> {
+        self.0.borrow().blamed.iter().find_map(|(_, failure)| match failure {
+            WorkerFailure::Damaged(copy) if copy.is_shared => Some(copy.as_ref().clone()),
+            _ => None,
+        })
     }
 
     /// Waits until a task was not started.
     pub(super) async fn wait(self) -> WorkerFailure {
-        let mut told = self.0.subscribe();
-        let failure = told.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone());
+        let mut faults = self.0.subscribe();
+        let faults = faults.wait_for(|faults| faults.unstarted.is_some()).await;
+        let failure = faults.ok().and_then(|faults| faults.unstarted.clone());
         // The sender is in `self`.
         failure.unwrap_or_else(|| WorkerFailure::Gone("a task was not started".to_owned()))
     }

@@ -78,7 +78,7 @@ impl Test {
         let workers = Arc::new(Scripted::default());
         *workers.names.lock().unwrap() = ["a", "b", "c"].map(Arc::from).to_vec();
         let engine = Engine::new(&EngineOptions::default()).unwrap();
-        Self { failover: Failover::new(Arc::clone(&workers) as _, &engine), workers, engine }
+        Self { failover: Failover::new(Arc::clone(&workers) as _, &engine, Arc::default()), workers, engine }
     }
 
     fn refuses(&self, worker: &str, failure: WorkerFailure) {

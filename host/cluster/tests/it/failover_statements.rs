@@ -98,7 +98,7 @@ impl Test {
         let inner = Arc::new(LocalWorkers::new(3, &options).unwrap());
         let faulty = Arc::new(Faulty { inner, fault: Mutex::new(Fault::None), tasks: AtomicUsize::new(0) });
         let engine = Engine::new(&options).unwrap();
-        let failover = Failover::new(Arc::clone(&faulty) as _, &engine);
+        let failover = Failover::new(Arc::clone(&faulty) as _, &engine, Arc::default());
         let carrier = CutCarrier::new(Arc::new(failover), CutOptions::ALL, |_| {});
         Self { rows: Rows::new().await, faulty, engine: engine.with_carrier(Arc::new(carrier)) }
     }

@@ -3,14 +3,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion_distributed::{ChannelResolver, WorkerChannel};
 use futures::TryStreamExt;
-use serde_json::json;
-use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageOptions, StageReport};
+use serde_json::{Value, json};
+use tidegate_cluster::WorkerFailure;
+use tidegate_cluster::stages::{
+    LocalStageWorkers, StageCarrier, StageList, StageOptions, StageReport, StageWorkers, WorkerFaults, place_of,
+};
 use tidegate_model::{Arguments, Failure};
-use tidegate_sql::{Binding, Engine, EngineOptions, ResultStream, Sources, StoredTable};
+use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, ResultStream, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
+use url::Url;
 
 struct Stored(Arc<Store>);
 
@@ -20,6 +26,44 @@ impl Sources for Stored {
     }
     fn names(&self) -> Vec<String> {
         vec!["logs".to_owned()]
+    }
+}
+
+/// Workers of which the first do not take a task.
+#[derive(Debug)]
+struct Failing {
+    workers: Arc<LocalStageWorkers>,
+    gone: usize,
+}
+
+impl StageWorkers for Failing {
+    fn list(&self, left_out: &[Arc<str>]) -> StageList {
+        let list = self.workers.list(left_out);
+        let gone = list.names.iter().map(|name| {
+            let number: usize = name.rsplit('-').next().unwrap().parse().unwrap();
+            number < self.gone
+        });
+        let (gone, channels, faults) = (gone.collect(), Arc::clone(&list.channels), list.faults.clone());
+        StageList { channels: Arc::new(FailingChannels { channels, gone, faults }), ..list }
+    }
+}
+
+struct FailingChannels {
+    channels: Arc<dyn ChannelResolver + Send + Sync>,
+    gone: Vec<bool>,
+    faults: WorkerFaults,
+}
+
+#[async_trait]
+impl ChannelResolver for FailingChannels {
+    async fn get_worker_client_for_url(&self, url: &Url) -> datafusion::error::Result<Box<dyn WorkerChannel>> {
+        let place = place_of(url).unwrap();
+        if self.gone[place] {
+            let failure = WorkerFailure::Gone("it is not there".to_owned());
+            self.faults.unstarted(Some(place), &failure);
+            return Err(failure.into_error());
+        }
+        self.channels.get_worker_client_for_url(url).await
     }
 }
 
@@ -35,6 +79,11 @@ struct World {
 
 impl World {
     async fn new(options: StageOptions) -> Self {
+        Self::with(options, 0).await
+    }
+
+    /// The first `gone` workers take no task.
+    async fn with(options: StageOptions, gone: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store_options = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };
         let store = Store::open(&folder.path().join("data"), store_options).unwrap();
@@ -60,7 +109,8 @@ impl World {
         let workers = Arc::new(LocalStageWorkers::new(3, &engines).unwrap());
         let last = Arc::<Mutex<Option<StageReport>>>::default();
         let told = Arc::clone(&last);
-        let carrier = StageCarrier::new(Arc::new(Arc::clone(&workers)), options, move |report| {
+        let listed = Arc::new(Failing { workers: Arc::clone(&workers), gone });
+        let carrier = StageCarrier::new(listed, options, Arc::default(), move |report| {
             *told.lock().unwrap() = Some(report.clone());
         });
         let whole = Engine::new(&engines).unwrap();
@@ -76,11 +126,19 @@ impl World {
 
     /// The rows of a statement, sorted.
     async fn rows(&self, engine: &Engine, sql: &str) -> Result<Vec<String>, Failure> {
-        let batches: Vec<RecordBatch> = self.start(engine, sql).await?.try_collect().await?;
+        let (rows, _) = self.counted(engine, sql).await?;
+        Ok(rows)
+    }
+
+    /// The same, and what the statement has cost.
+    async fn counted(&self, engine: &Engine, sql: &str) -> Result<(Vec<String>, Arc<CostCounter>), Failure> {
+        let cost = Arc::<CostCounter>::default();
+        let stream = self.start(engine, sql).await?.counted_in(Arc::clone(&cost));
+        let batches: Vec<RecordBatch> = stream.try_collect().await?;
         let text = pretty_format_batches(&batches).unwrap().to_string();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
-        Ok(lines)
+        Ok((lines, cost))
     }
 
     /// Waits until the workers have nothing.
@@ -95,6 +153,48 @@ impl World {
 
     fn report(&self) -> StageReport {
         self.last.lock().unwrap().clone().unwrap()
+    }
+}
+
+/// What workers read counts, however short the statement.
+#[tokio::test]
+async fn what_workers_read_is_told() {
+    let world = World::new(StageOptions::ALL).await;
+    for sql in EXCHANGED {
+        let (_, whole) = world.counted(&world.whole, sql).await.unwrap();
+        let (_, staged) = world.counted(&world.staged, sql).await.unwrap();
+        let (whole, cost) = (whole.cost(), staged.cost());
+        assert!(whole.rows_read >= 1800 && whole.bytes_read > 0, "{whole:?}");
+        assert!(cost.tasks >= 3 && cost.moves == 0, "{cost:?}");
+        // The engine may look at a row twice where each worker does so once.
+        assert!(cost.rows_read >= whole.rows_read / 2 && cost.bytes_read > 0, "{cost:?} {whole:?} {sql}");
+    }
+    world.wait_for_nothing().await;
+}
+
+#[tokio::test]
+async fn a_statement_runs_again_without_the_worker_that_failed() {
+    for (gone, fell_back) in [(1, false), (2, true), (3, true)] {
+        let world = World::with(StageOptions::ALL, gone).await;
+        for sql in EXCHANGED {
+            let expected = world.rows(&world.whole, sql).await.unwrap();
+            let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
+            assert_eq!(rows, expected, "{sql}");
+            let report: Value = serde_json::from_str(&cost.reports()[0]).unwrap();
+            let exchange = &report["exchange"];
+            assert_eq!(exchange["fell_back"], fell_back, "{report} {sql}");
+            let attempts = exchange["attempts"].as_array().unwrap();
+            // Of two that are gone, both may be known at once.
+            assert!(attempts.len() == 1 || fell_back && attempts.len() == 2, "{report}");
+            assert_eq!(cost.cost().moves, attempts.len() as u64);
+            assert_eq!(attempts[0]["failure"], "the worker is gone: it is not there", "{report}");
+            let failed = attempts[0]["worker"].as_str().unwrap();
+            let again: Vec<_> =
+                exchange["workers"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+            assert!(again.len() < 3 && !again.contains(&failed), "{report}");
+            assert!(cost.cost().rows_read >= 1800, "{:?} {sql}", cost.cost());
+        }
+        world.wait_for_nothing().await;
     }
 }
 

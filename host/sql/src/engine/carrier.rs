@@ -19,30 +19,31 @@ pub trait Carrier: fmt::Debug + Send + Sync {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried>;
 }
 
-/// What is done with the operators at last, when what belongs to one run is among them; and with those that run instead if they
-/// fail.
-pub type Finish =
-    Box<dyn FnOnce(Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> + Send>;
+/// Puts among operators what belongs to one run on this machine.
+pub type OwnOperators = Arc<dyn Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> + Send + Sync>;
+
+/// What is done with the operators at last, when what belongs to one run is among them. It may make others with these.
+pub type Finish = Box<dyn FnOnce(Arc<dyn ExecutionPlan>, OwnOperators) -> Result<Arc<dyn ExecutionPlan>> + Send>;
 
 /// What runs in the place of the operators of a statement.
 pub struct Carried {
     /// The operators.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// What makes one plan of them and of others for the same rows, if they are to be finished.
-    pub finish: Option<(Arc<dyn ExecutionPlan>, Finish)>,
+    /// What they are finished with, if they are.
+    pub finish: Option<Finish>,
     /// What runs elsewhere, if there is something to say.
     pub report: Option<Arc<dyn CarrierReport>>,
 }
 
 impl Carried {
-    /// The operators as they run; `own` puts among them what belongs to one run.
-    pub(super) fn finished(
-        self,
-        own: impl Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    /// The operators as they run.
+    ///
+    /// # Errors
+    /// If what belongs to one run cannot be put among them.
+    pub fn finished(self, own: OwnOperators) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = own(self.plan)?;
         match self.finish {
-            Some((other, finish)) => finish(plan, own(other)?),
+            Some(finish) => finish(plan, own),
             None => Ok(plan),
         }
     }

@@ -8,7 +8,7 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use futures::{StreamExt, TryStreamExt};
 use tidegate_cluster::stages::{StageCarrier, StageOptions, StageReport};
 use tidegate_model::Failure;
-use tidegate_sql::Engine;
+use tidegate_sql::{CostCounter, Engine, ResultStream};
 
 use super::promises::Coordinator;
 use super::support::{Cluster, Served, engine_options, worker_options};
@@ -27,14 +27,19 @@ const EXCHANGED: [&str; 7] = [
 fn staged(cluster: &Cluster) -> (Engine, Arc<Mutex<Option<StageReport>>>) {
     let last = Arc::<Mutex<Option<StageReport>>>::default();
     let told = Arc::clone(&last);
-    let carrier = StageCarrier::new(Arc::clone(&cluster.workers) as _, StageOptions::ALL, move |report| {
-        *told.lock().unwrap() = Some(report.clone());
-    });
+    let carrier =
+        StageCarrier::new(Arc::clone(&cluster.workers) as _, StageOptions::ALL, Arc::default(), move |report| {
+            *told.lock().unwrap() = Some(report.clone());
+        });
     (Engine::new(&engine_options(2)).unwrap().with_carrier(Arc::new(carrier)), last)
 }
 
 async fn rows(cluster: &Cluster, engine: &Engine, sql: &str) -> Result<Vec<String>, Failure> {
-    let batches: Vec<RecordBatch> = cluster.run(engine, sql).await?.try_collect().await?;
+    sorted(cluster.run(engine, sql).await?).await
+}
+
+async fn sorted(stream: ResultStream) -> Result<Vec<String>, Failure> {
+    let batches: Vec<RecordBatch> = stream.try_collect().await?;
     let text = pretty_format_batches(&batches).unwrap().to_string();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
@@ -47,7 +52,12 @@ async fn workers_exchange_rows_over_the_network() {
     let (staged, last) = staged(&cluster);
     for sql in EXCHANGED {
         let expected = rows(&cluster, &cluster.whole, sql).await.unwrap();
-        assert_eq!(rows(&cluster, &staged, sql).await.unwrap(), expected, "{sql}");
+        let cost = Arc::<CostCounter>::default();
+        let stream = cluster.run(&staged, sql).await.unwrap().counted_in(Arc::clone(&cost));
+        assert_eq!(sorted(stream).await.unwrap(), expected, "{sql}");
+        // Also of a statement that is over before a worker tells of it by itself.
+        let cost = cost.cost();
+        assert!(cost.rows_read > 1000 && cost.bytes_read > 0 && cost.tasks >= 3, "{cost:?} {sql}");
         let report = last.lock().unwrap().take();
         assert!(matches!(report, Some(StageReport::Stages(stages)) if stages > 2), "{report:?} {sql}");
     }

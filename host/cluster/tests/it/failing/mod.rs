@@ -77,7 +77,7 @@ pub(crate) fn engine(options: &EngineOptions) -> Engine {
     let inner = Arc::new(LocalWorkers::new(WORKERS, options).unwrap());
     let engine = Engine::new(options).unwrap();
     let workers = Failing { inner: Arc::clone(&inner), random: Mutex::new(options.partitions as u64) };
-    let failover = Failover::new(Arc::new(workers), &engine);
+    let failover = Failover::new(Arc::new(workers), &engine, Arc::default());
     let carrier = CutCarrier::new(Arc::new(failover), CutOptions::ALL, |report| {
         if report.is_cut() {
             count(&COUNTS.cut);

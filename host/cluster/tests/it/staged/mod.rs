@@ -15,7 +15,7 @@ pub(crate) fn engine(options: &EngineOptions) -> Engine {
     // With one partition there is no hash partitioning, and so no shuffle.
     let options = &EngineOptions { partitions: options.partitions.max(2), ..options.clone() };
     let workers = Arc::new(LocalStageWorkers::new(WORKERS, options).unwrap());
-    let carrier = StageCarrier::new(Arc::new(workers), StageOptions::ALL, |report| match report {
+    let carrier = StageCarrier::new(Arc::new(workers), StageOptions::ALL, Arc::default(), |report| match report {
         StageReport::NoSegments => counted("no segments"),
         StageReport::OneStage => counted("one stage"),
         StageReport::Stages(2) => counted("two stages"),
