@@ -439,8 +439,13 @@ export const T = {
     server: "the server",
     onWorkers: (source: string) => `${source}, on workers:`,
     onServer: (reason: string) => `On the server: ${reason}`,
-    exchanged: ({ stages, workers, fell_back }: { stages: number; workers: string[]; fell_back: boolean }) =>
-      `Workers exchanged rows, in ${stages} stages: ${workers.join(", ")}${fell_back ? "; one failed, and it ran again without" : ""}`,
+    exchanged: ({ stages, workers, attempts = [], fell_back }: {
+      stages: number; workers: string[]; attempts?: { worker: string | null; failure?: string }[]; fell_back: boolean;
+    }) => [
+      `Workers exchanged rows, in ${stages} stages: ${workers.join(", ")}`,
+      ...attempts.map(({ worker, failure }) => `${worker ?? "a worker"} failed (${failure ?? "it is not known why"}), and it ran again`),
+      ...(fell_back ? ["at last without exchanges"] : []),
+    ].join("; "),
     notStarted: "not started",
     did: (time: string, segments: string, rows: string, bytes: string, sent: string) => `${time}, ${segments} segments, ${rows} rows and ${bytes} read, ${sent} rows sent`,
     moved: (worker: string, failure: string) => `before, ${worker}: ${failure}`,

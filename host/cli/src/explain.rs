@@ -135,8 +135,16 @@ fn lines(answer: &Value) -> Vec<String> {
 /// The stages of a statement whose workers exchange rows.
 pub(crate) fn exchange(exchange: &Value) -> String {
     let (stages, workers) = (whole(exchange, "stages"), texts(exchange, "workers").join(", "));
-    let again = if is(exchange, "fell_back") { "; one failed, and it ran again without" } else { "" };
-    format!("workers exchange rows, in {stages} stages: {workers}{again}")
+    let mut line = format!("workers exchange rows, in {stages} stages: {workers}");
+    for attempt in list(exchange, "attempts") {
+        let (worker, failure) = (text(attempt, "worker"), text(attempt, "failure"));
+        let worker = if worker.is_empty() { "a worker" } else { worker };
+        line.push_str(&format!("; {worker} failed ({failure}), and it ran again"));
+    }
+    if is(exchange, "fell_back") {
+        line.push_str(", without exchanges at last");
+    }
+    line
 }
 
 fn scan(scan: &Value) -> Vec<String> {
