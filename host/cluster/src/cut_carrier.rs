@@ -61,7 +61,7 @@ impl Carrier for CutCarrier {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
         let instead = |task: Arc<TaskContext>| -> Instead {
             let cutter = Arc::clone(&self.cutter);
-            Box::new(move |plan| cutter.carried(&plan, &task))
+            Arc::new(move |plan| cutter.carried(&plan, &task))
         };
         if let Some(stages) = &self.stages
             && let Some(carried) = stages.exchanging(&plan, task, instead)?

@@ -4,10 +4,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::Schema;
+use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::{BroadcastExec, DistributedLeafExec, NetworkBoundaryExt};
 use datafusion_proto::physical_plan::to_proto::serialize_physical_expr_with_converter;
@@ -50,7 +55,50 @@ pub fn encode(
     options: &ConfigOptions,
     leaves: Option<&mut LocalLeaves>,
 ) -> std::result::Result<EncodedPlan, PlanError> {
-    let encoder = Encoder { options, state: RefCell::default(), keeps_leaves: leaves.is_some() };
+    encoded(plan, options, (leaves, SubqueryValues::Within))
+}
+
+/// What stands for the value of a subquery in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SubqueryValues {
+    /// The subquery is in the plan too.
+    Within,
+    /// The value that it has given: its plan has run elsewhere.
+    Given,
+    /// NULL: the plan does not run, and has to show that it can be sent.
+    Pending,
+}
+
+/// Encodes the plan of a stage, with the values of subqueries that have run where the statement is.
+///
+/// # Errors
+/// As [`encode`], and if a subquery has not given its value.
+pub fn encode_stage(
+    plan: &Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
+    leaves: &mut LocalLeaves,
+) -> std::result::Result<EncodedPlan, PlanError> {
+    encoded(plan, options, (Some(leaves), SubqueryValues::Given))
+}
+
+/// The same before the subqueries have run.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_pending(
+    plan: &Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
+    leaves: &mut LocalLeaves,
+) -> std::result::Result<EncodedPlan, PlanError> {
+    encoded(plan, options, (Some(leaves), SubqueryValues::Pending))
+}
+
+fn encoded(
+    plan: &Arc<dyn ExecutionPlan>,
+    options: &ConfigOptions,
+    (leaves, values): (Option<&mut LocalLeaves>, SubqueryValues),
+) -> std::result::Result<EncodedPlan, PlanError> {
+    let encoder = Encoder { options, state: RefCell::default(), keeps_leaves: leaves.is_some(), values };
     let encoded = encoder.execution_plan_to_proto(plan, &FunctionCodec);
     encoded.map_err(|error| PlanError::from_engine(&error, PlanError::Unsendable))?;
     let State { operators, expressions, parts, segments, kept, .. } = encoder.state.into_inner();
@@ -84,6 +132,7 @@ struct Encoder<'o> {
     options: &'o ConfigOptions,
     state: RefCell<State>,
     keeps_leaves: bool,
+    values: SubqueryValues,
 }
 
 impl Encoder<'_> {
@@ -153,6 +202,22 @@ impl Encoder<'_> {
         PhysicalPlanNode::try_from_physical_plan_with_converter(Arc::clone(plan), codec, self)
     }
 
+    /// The value of a subquery, where it stands for it.
+    fn value(&self, subquery: &ScalarSubqueryExpr) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let none = Arc::new(Schema::empty());
+        let value = match self.values {
+            SubqueryValues::Within => return Ok(None),
+            SubqueryValues::Given => subquery.evaluate(&RecordBatch::new_empty(none))?,
+            SubqueryValues::Pending => {
+                ColumnarValue::Scalar(ScalarValue::try_new_null(subquery.return_field(&none)?.data_type())?)
+            }
+        };
+        match value {
+            ColumnarValue::Scalar(value) => Ok(Some(Arc::new(Literal::new(value)))),
+            ColumnarValue::Array(_) => unsendable("a subquery has given several values"),
+        }
+    }
+
     fn leaf(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<PhysicalPlanNode> {
         if !self.keeps_leaves {
             return unsendable("it reads rows that are on this machine only");
@@ -202,6 +267,11 @@ impl PhysicalProtoConverterExtension for Encoder<'_> {
         expr: &Arc<dyn PhysicalExpr>,
         codec: &dyn PhysicalExtensionCodec,
     ) -> Result<PhysicalExprNode> {
+        if let Some(subquery) = expr.downcast_ref::<ScalarSubqueryExpr>()
+            && let Some(value) = self.value(subquery)?
+        {
+            return self.physical_expr_to_proto(&value, codec);
+        }
         let node = match expr_check::cast_to_field(expr) {
             Some(cast) => self.deeper(|| {
                 let kind = OwnKind::Cast(cast.target_field().as_ref().try_into()?);

@@ -82,7 +82,7 @@ pub use cut_carrier::CutCarrier;
 pub use cut_report::{AttemptReport, CutReport, LeafReport, RunReport, TaskReport};
 pub use damaged_copies::DamagedCopies;
 pub use decoder::decode;
-pub use encoder::{EncodedPlan, encode};
+pub use encoder::{EncodedPlan, encode, encode_stage};
 pub use error::PlanError;
 pub use failover::Failover;
 pub use held_segments::held_segments;

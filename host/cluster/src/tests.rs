@@ -2,7 +2,7 @@
 //! made by hand that read files, write them, or read what the task does not name.
 
 #[path = "../tests/it/samples/mod.rs"]
-mod samples;
+pub(crate) mod samples;
 
 use std::sync::Arc;
 

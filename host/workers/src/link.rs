@@ -21,7 +21,7 @@ use crate::transport::Connect;
 
 /// How much of one answer may be on its way, in bytes.
 pub(crate) const WINDOW: u32 = 256 << 10;
-/// All streams together are bounded by their number.
+/// All streams together: as many full windows as 8,191 partitions that nobody reads have.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// How long connecting and the handshakes may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -41,6 +41,11 @@ struct Waiting {
 pub(crate) struct WeakQueue(Weak<Mutex<Option<Waiting>>>);
 
 impl WeakQueue {
+    /// Whether somebody has the queue.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
     /// Drops what is in the queue, and whatever comes.
     pub(crate) fn clear(&self) {
         let waiting = self.0.upgrade();

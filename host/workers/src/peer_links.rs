@@ -3,19 +3,23 @@
 //! One is opened when it is needed first, and kept: the other worker closes it when nothing is asked for some time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_cluster::WorkerFailure;
+use tokio::sync::OnceCell;
 
 use crate::link::Link;
 use crate::messages::Peer;
 use crate::transport::Connect;
 
+/// The connection to a worker, once it is open. Who needs it while it is opened waits.
+type Opening = Arc<OnceCell<Link>>;
+
 /// Connections to other workers.
 #[derive(Debug)]
 pub(crate) struct PeerLinks {
     connect: Connect,
-    links: Mutex<HashMap<Peer, Link>>,
+    links: Mutex<HashMap<Peer, Opening>>,
 }
 
 impl PeerLinks {
@@ -28,10 +32,14 @@ impl PeerLinks {
         &self.connect
     }
 
-    fn links(&self) -> MutexGuard<'_, HashMap<Peer, Link>> {
+    fn opening(&self, peer: &Peer) -> Opening {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|_, link| !link.is_closed());
-        links
+        // One that nobody opens any more, or that is closed, is forgotten.
+        links.retain(|_, opening| match opening.get() {
+            Some(link) => !link.is_closed(),
+            None => Arc::strong_count(opening) > 1,
+        });
+        Arc::clone(links.entry(peer.clone()).or_default())
     }
 
     /// The connection to a worker, within a runtime. The certificates are those of this moment.
@@ -39,13 +47,8 @@ impl PeerLinks {
     /// # Errors
     /// If the worker cannot be reached, or is not whom it should be.
     pub(crate) async fn link(&self, peer: &Peer) -> Result<Link, WorkerFailure> {
-        if let Some(link) = self.links().get(peer) {
-            return Ok(link.clone());
-        }
-        let opened = Link::open(peer.address, &peer.host, &self.connect).await;
-        let link = opened.map_err(|why| WorkerFailure::Gone(format!("{}: {why}", peer.address)))?;
-        // Of two that were opened at once, the later one is kept.
-        self.links().insert(peer.clone(), link.clone());
-        Ok(link)
+        let opening = self.opening(peer);
+        let opened = opening.get_or_try_init(|| Link::open(peer.address, &peer.host, &self.connect)).await;
+        opened.cloned().map_err(|why| WorkerFailure::Gone(format!("{}: {why}", peer.address)))
     }
 }

@@ -158,7 +158,12 @@ impl RunningTask {
     /// Opens a partition: what is sent of it comes out of the queue, until the task ends.
     pub(crate) fn open(&self, from: mpsc::Receiver<Part>) -> Queue {
         let queue = Queue::new(Arc::clone(&self.state), from);
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(queue.weak());
+        {
+            let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            // As many as are read: whoever asks again and again adds none.
+            queues.retain(WeakQueue::is_there);
+            queues.push(queue.weak());
+        }
         if self.state.why().is_some() {
             queue.weak().clear();
         }

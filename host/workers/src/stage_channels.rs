@@ -21,7 +21,7 @@ use futures::stream::BoxStream;
 use hyper::Method;
 use hyper::header::HeaderMap;
 use tidegate_cluster::stages::{WorkerFaults, place_of, rows_of_leaves};
-use tidegate_cluster::{LocalLeaves, TaskBounds, WorkerFailure, encode};
+use tidegate_cluster::{LocalLeaves, TaskBounds, WorkerFailure, encode_stage};
 use tidegate_model::number;
 use tidegate_sql::StatementCost;
 use url::Url;
@@ -139,7 +139,7 @@ impl Channel {
             return internal_err!("a worker sends a task");
         };
         let mut leaves = LocalLeaves::default();
-        let encoded = encode(&plan, context.session_config().options(), Some(&mut leaves));
+        let encoded = encode_stage(&plan, context.session_config().options(), &mut leaves);
         let encoded = encoded.map_err(|error| DataFusionError::External(Box::new(error)))?;
         let rows = rows_of_leaves(&leaves, context).await?;
         let bounds = TaskBounds::of_statement(task_key.query_id, context)?;
@@ -185,11 +185,10 @@ impl WorkerChannel for Channel {
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let started = self.start(request, ends, context).await;
-        started.inspect_err(|error| {
-            if let Reach::Members(_, _, faults) = &*self.workers.0 {
-                faults.unstarted_because(error);
-            }
-        })
+        let (Err(error), Reach::Members(_, _, faults)) = (&started, &*self.workers.0) else { return started };
+        faults.unstarted_because(error);
+        // The statement ends with that, unless it has its rows already: then nothing may come of it.
+        Ok(futures::stream::empty().boxed())
     }
 
     async fn execute_task(

@@ -11,16 +11,17 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::NetworkBoundaryExt;
-use tidegate_sql::{Carried, Carrier, Finish, OwnOperator};
+use tidegate_sql::{Carried, Carrier, OwnOperator};
 use tidegate_store::ScanDescription;
 
 use super::options::StageOptions;
-use super::running::{Retry, RunningStages};
+use super::roots::Roots;
 use super::workers::{StageList, StageWorkers};
-use super::{check, head, leaf_rows, leaves, planner};
+use super::{check, leaf_rows, leaves, planner};
+use crate::batch_bytes::is_sendable;
 use crate::damaged_copies::DamagedCopies;
 use crate::decoder::decode;
-use crate::encoder::encode;
+use crate::encoder::encode_pending;
 use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
 use crate::worker_failure::DamagedCopy;
@@ -53,7 +54,7 @@ pub(super) struct StagePlanner {
 }
 
 /// What runs instead of stages whose workers failed, of the operators that it is given.
-pub(crate) type Instead = Box<dyn FnOnce(Arc<dyn ExecutionPlan>) -> Result<Carried> + Send>;
+pub(crate) type Instead = Arc<dyn Fn(Arc<dyn ExecutionPlan>) -> Result<Carried> + Send + Sync>;
 
 impl StageCarrier {
     /// For these workers. `told` is told of each statement what became of it.
@@ -76,46 +77,23 @@ impl StageCarrier {
         task: &TaskContext,
         instead: impl FnOnce(Arc<TaskContext>) -> Instead,
     ) -> Result<Option<Carried>> {
-        // Most statements read little, and pay for nothing more than this.
-        if leaves::rows(plan, task)? < self.planner.options.least_exchanged_rows {
+        // Most statements have no keys or read little, and pay for nothing more than this.
+        if !leaves::has_keys(plan)? || leaves::rows(plan, task)? < self.planner.options.least_exchanged_rows {
             return Ok(None);
         }
         let context = planning(task);
-        match self.told(self.planner.staged(plan, &[], &context)) {
-            Some(staged) if exchanges(&staged.plan) => {
-                let instead = instead(Arc::clone(&context));
-                self.carried(plan, (staged, context), instead).map(Some)
-            }
-            _ => Ok(None),
-        }
+        let roots = Roots::new(&self.planner, &context, instead(Arc::clone(&context)));
+        let carried = self.told(roots.of(plan)?);
+        Ok(carried.and_then(|(carried, exchanges)| exchanges.then_some(carried)))
     }
 
-    /// The statement, if it runs in stages.
-    fn told(&self, tried: std::result::Result<Staged, StageReport>) -> Option<Staged> {
-        match tried {
-            Ok(staged) => {
-                (self.told)(&StageReport::Stages(staged.stages));
-                Some(staged)
-            }
-            Err(report) => {
-                (self.told)(&report);
-                None
-            }
-        }
-    }
-
-    fn carried(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        (staged, context): (Staged, Arc<TaskContext>),
-        instead: Instead,
-    ) -> Result<Carried> {
-        let head = head::without_inputs(&staged.plan)?;
-        let retry = Retry::new(plan, context, &self.planner, instead);
-        let run = Arc::new(RunningStages::new(staged.list.clone(), staged.stages, retry));
-        let report = Some(Arc::clone(&run) as _);
-        let finish: Finish = Box::new(move |head, own| head::with_inputs(head, own, staged.list, run));
-        Ok(Carried { plan: head, finish: Some(finish), report })
+    fn told(&self, made: std::result::Result<(Carried, bool, StageReport), StageReport>) -> Option<(Carried, bool)> {
+        let (carried, report) = match made {
+            Ok((carried, exchanges, report)) => (Some((carried, exchanges)), report),
+            Err(report) => (None, report),
+        };
+        (self.told)(&report);
+        carried
     }
 }
 
@@ -141,26 +119,17 @@ impl fmt::Debug for StageCarrier {
 }
 
 impl Carrier for StageCarrier {
-    /// Where a statement may not run with exchanges, it is tried without.
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
         let context = planning(task);
-        let staged = self.planner.staged(&plan, &[], &context).or_else(|report| match report {
-            StageReport::Refused(why) => {
-                let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.planner.options };
-                let list = self.planner.workers.list(&[]);
-                tried(&plan, list, none, &context).map_err(|_| StageReport::Refused(why))
-            }
-            report => Err(report),
-        });
-        match self.told(staged) {
-            Some(staged) => self.carried(&plan, (staged, context), Box::new(|plan| Ok(plan.into()))),
-            None => Ok(plan.into()),
-        }
+        let roots = Roots::new(&self.planner, &context, Arc::new(|plan: Arc<dyn ExecutionPlan>| Ok(plan.into())));
+        let carried = self.told(roots.of(&plan)?);
+        Ok(carried.map_or_else(|| plan.into(), |(carried, _)| carried))
     }
 }
 
 impl StagePlanner {
-    /// The statement in stages, for all workers without those of these names; or why it stays whole.
+    /// The plan in stages, for all workers without those of these names; or why it stays whole. Where it may not run with exchanges, it is
+    /// tried without.
     pub(super) fn staged(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -175,7 +144,15 @@ impl StagePlanner {
                 return Err(StageReport::Refused("a copy of a segment that workers would read is damaged".to_owned()));
             }
         }
-        tried(plan, self.workers.list(left_out), self.options, context)
+        let list = self.workers.list(left_out);
+        tried(plan, list.clone(), self.options, context).or_else(|report| match report {
+            StageReport::Refused(why) => {
+                tracing::debug!(why, "workers do not exchange rows");
+                let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.options };
+                tried(plan, list, none, context).map_err(|_| StageReport::Refused(why))
+            }
+            report => Err(report),
+        })
     }
 
     /// Notes a damaged copy that workers found.
@@ -188,7 +165,7 @@ impl StagePlanner {
 }
 
 /// Whether workers exchange rows: some stage of them reads another one.
-fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut exchanges = false;
     // The closure never fails, so neither does the walk.
     let _ = plan.apply(|node| {
@@ -220,8 +197,11 @@ fn tried(
     checked(Arc::clone(&staged))?;
     for stage in &stages {
         // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
+        if let Some(field) = stage.schema().fields().iter().find(|field| !is_sendable(field)) {
+            return Err(StageReport::Refused(format!("rows with a {} are not sent", field.data_type())));
+        }
         let mut leaves = LocalLeaves::default();
-        let encoded = encode(stage, options, Some(&mut leaves)).map_err(|error| refused(&error))?;
+        let encoded = encode_pending(stage, options, &mut leaves).map_err(|error| refused(&error))?;
         let leaves = leaf_rows::without_rows(&leaves).map_err(|error| refused(&error))?;
         let decoded = decode(&encoded.bytes, &held_segments(stage), context, &leaves);
         checked(decoded.map_err(|error| refused(&error))?)?;

@@ -8,18 +8,18 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ChildSatisfactionOptions, Distribution, ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{DistributedLeafExec, NetworkBoundaryExt, NetworkBroadcastExec, NetworkCoalesceExec};
 use tidegate_sql::OwnOperator;
-
-use crate::piece::has_subquery_value;
 
 /// Where the rows of an operator are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,13 @@ pub(super) fn stages(head: &Arc<dyn ExecutionPlan>) -> std::result::Result<Vec<A
 }
 
 fn inputs(plan: &Arc<dyn ExecutionPlan>, stages: &mut Vec<Arc<dyn ExecutionPlan>>) -> std::result::Result<(), Refusal> {
+    if plan.is::<ScalarSubqueryExec>() {
+        return Err("the value of a subquery is computed after workers have begun".to_owned());
+    }
+    if plan.is::<RecursiveQueryExec>() && plan.exists(|node| Ok(node.is_network_boundary())).unwrap_or(true) {
+        // Each round would read the rows of a stage that are there once.
+        return Err("a query that reads itself would read rows of workers".to_owned());
+    }
     if let Some(boundary) = plan.as_network_boundary() {
         let stage = boundary.input_stage();
         let Some(below) = stage.local_plan() else { return Err("a stage has no plan".to_owned()) };
@@ -72,9 +79,9 @@ fn checked(plan: &Arc<dyn ExecutionPlan>, tasks: usize) -> std::result::Result<R
     if matches!(OwnOperator::of(plan.as_ref()), Some(OwnOperator::SharedRows { .. })) {
         return Err("a part that several operators read is below a boundary".to_owned());
     }
-    let is_subquery = plan.is::<ScalarSubqueryExec>() || has_subquery_value(plan).map_err(|error| error.to_string())?;
-    if is_subquery {
-        return Err("the value of a subquery is below a boundary".to_owned());
+    // What needs the value is asked for it while that is not there.
+    if plan.is::<ScalarSubqueryExec>() {
+        return Err("the value of a subquery is computed below a boundary".to_owned());
     }
     let children = plan.children();
     if children.is_empty() {

@@ -31,6 +31,11 @@ pub(super) fn grouped(plan: Arc<dyn ExecutionPlan>, partitions: usize) -> Result
     plan.map(|plan| plan.data)
 }
 
+/// Whether an operator becomes groups.
+pub(super) fn is_counted(node: &Arc<dyn ExecutionPlan>) -> bool {
+    counted(node).is_some()
+}
+
 /// What is counted, the name of the count, and the rows.
 type Counted = (Arc<dyn PhysicalExpr>, String, Arc<dyn ExecutionPlan>);
 

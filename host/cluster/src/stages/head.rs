@@ -23,9 +23,9 @@ use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use tidegate_model::Code;
 use tidegate_sql::{OwnOperators, own_failure};
 
-use super::planner;
 use super::running::RunningStages;
 use super::workers::StageList;
+use super::{planner, received};
 
 /// The head stage of a plan with boundaries, each of which is a leaf.
 pub(super) fn without_inputs(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -39,27 +39,38 @@ pub(super) fn without_inputs(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Ex
     head.map(|head| head.data)
 }
 
-/// The head stage with its boundaries again, as it runs. If it fails because of a worker before its first row, it runs again.
-pub(super) fn with_inputs(
-    head: Arc<dyn ExecutionPlan>,
-    own: OwnOperators,
-    list: StageList,
-    run: Arc<RunningStages>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let stages = finished(&head)?;
-    if stages.output_partitioning().partition_count() != 1 {
-        return internal_err!("a head stage has several partitions");
-    }
-    Ok(Arc::new(StageRun { stages, list, run, own }))
-}
-
 /// The head stage with its boundaries again.
-pub(super) fn finished(head: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let plan = Arc::clone(head).transform_down(|node| match node.downcast_ref::<StageInput>() {
+pub(super) fn with_inputs(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = head.transform_down(|node| match node.downcast_ref::<StageInput>() {
         Some(StageInput(boundary)) => Ok(Transformed::new(Arc::clone(boundary), true, TreeNodeRecursion::Jump)),
         None => Ok(Transformed::no(node)),
     });
-    Ok(Arc::new(DistributedExec::new(plan?.data)))
+    Ok(Arc::new(DistributedExec::new(received::checked(plan?.data)?)))
+}
+
+/// The head stage of a plan, until what belongs to one run is among its operators.
+pub(super) fn of(
+    plan: &Arc<dyn ExecutionPlan>,
+    list: &StageList,
+    running: Arc<RunningStages>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let head = without_inputs(plan)?;
+    if head.output_partitioning().partition_count() != 1 {
+        return internal_err!("a head stage has several partitions");
+    }
+    Ok(Arc::new(StageHead { head, list: list.clone(), running }))
+}
+
+/// The statement whose head stages run. If one fails because of a worker before its first row, it runs again.
+pub(super) fn finished(plan: Arc<dyn ExecutionPlan>, own: OwnOperators) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = plan.transform_up(|node| {
+        let Some(StageHead { head, list, running }) = node.downcast_ref() else { return Ok(Transformed::no(node)) };
+        let stages = with_inputs(Arc::clone(head))?;
+        let (list, run, own) = (list.clone(), Arc::clone(running), Arc::clone(&own));
+        let run: Arc<dyn ExecutionPlan> = Arc::new(StageRun { stages, list, run, own });
+        Ok(Transformed::yes(run))
+    });
+    plan.map(|plan| plan.data)
 }
 
 /// The rows of a stage below, in the place of its boundary.
@@ -101,7 +112,55 @@ impl ExecutionPlan for StageInput {
     }
 }
 
-/// The run of all stages.
+/// A head stage in the plan of a statement.
+#[derive(Debug)]
+struct StageHead {
+    head: Arc<dyn ExecutionPlan>,
+    list: StageList,
+    running: Arc<RunningStages>,
+}
+
+impl DisplayAs for StageHead {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StageHead: workers={}", self.list.names.len())
+    }
+}
+
+impl ExecutionPlan for StageHead {
+    fn name(&self) -> &'static str {
+        "StageHead"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.head.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.head]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(head) = children.into_iter().next() else { return Ok(self) };
+        Ok(Arc::new(Self { head, list: self.list.clone(), running: Arc::clone(&self.running) }))
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        internal_err!("a head stage was not finished")
+    }
+}
+
+/// The run of all stages of a plan.
 struct StageRun {
     stages: Arc<dyn ExecutionPlan>,
     list: StageList,

@@ -29,7 +29,7 @@ use super::slots::TaskSlots;
 use super::task::{SentTask, StageTask};
 use super::workers::{StageList, StageWorkers, WorkerFaults};
 use crate::batch_bytes::BatchBytes;
-use crate::encoder::encode;
+use crate::encoder::encode_stage;
 use crate::error::PlanError;
 use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
@@ -169,7 +169,7 @@ impl Channel {
             return internal_err!("the plan of a task is encoded twice");
         };
         let mut leaves = LocalLeaves::default();
-        let encoded = encode(&plan, context.session_config().options(), Some(&mut leaves));
+        let encoded = encode_stage(&plan, context.session_config().options(), &mut leaves);
         let encoded = encoded.map_err(PlanError::into_engine)?;
         let rows = rows_of_leaves(&leaves, context).await?;
         let bounds = TaskBounds::of_statement(task_key.query_id, context)?;
@@ -209,7 +209,10 @@ impl WorkerChannel for Channel {
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let started = self.start(request, ends, context).await;
-        started.inspect_err(|error| self.channels.faults.unstarted_because(error))
+        started.or_else(|error| {
+            self.channels.faults.unstarted_because(&error);
+            Ok(futures::stream::empty().boxed())
+        })
     }
 
     async fn execute_task(

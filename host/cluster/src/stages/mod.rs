@@ -5,7 +5,9 @@
 //! - `distinct_groups`, `leaves`: a plan that can be shared out, and which worker reads what of it
 //! - `planner`: the plan with its boundaries
 //! - `check`: whether each stage has its rows where its operators need them, which the planner does not ask
-//! - `running`, `head`: the stage that runs where the statement is, its run, and what is told of it
+//! - `received`: rows of another stage, of the columns that a plan expects
+//! - `running`, `head`: the stage that runs where the statement is, and its run
+//! - `report`, `roots`: what of a statement runs in stages, and what is told of it
 //! - `carrier`: the stages of a statement of an engine
 //! - `leaf_rows`, `columns`, `task`, `slots`: what a worker runs; `local`: workers in this process
 
@@ -19,6 +21,9 @@ mod leaves;
 mod local;
 mod options;
 mod planner;
+mod received;
+mod report;
+mod roots;
 mod running;
 mod slots;
 mod task;

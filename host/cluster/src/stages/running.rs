@@ -1,4 +1,4 @@
-//! A statement in stages while it runs: what runs of it after a worker has failed, and what is told of it.
+//! A plan in stages while it runs: what runs after a worker has failed, and what it costs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,32 +7,32 @@ use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
-use serde_json::{Map, Value};
+use tidegate_model::number;
 use tidegate_sql::{CarrierReport, OwnOperators, StatementCost};
 
-use super::carrier::{Instead, StagePlanner};
-use super::head;
+use super::carrier::{Instead, StagePlanner, Staged};
 use super::workers::StageList;
-use crate::cut_report::{AttemptReport, ExchangeReport};
+use super::{head, leaves};
+use crate::cut_report::AttemptReport;
 
-/// How a statement runs again: once with the workers that have not failed, then without exchanges.
+/// How a plan runs again: once with the workers that have not failed, then without exchanges.
 pub(super) struct Retry {
     /// As the engine made it.
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     planner: Arc<StagePlanner>,
-    instead: Mutex<Option<Instead>>,
+    instead: Instead,
 }
 
 impl Retry {
     pub(super) fn new(
         plan: &Arc<dyn ExecutionPlan>,
-        context: Arc<TaskContext>,
+        context: &Arc<TaskContext>,
         planner: &Arc<StagePlanner>,
-        instead: Instead,
+        instead: &Instead,
     ) -> Self {
-        Self { plan: Arc::clone(plan), context, planner: Arc::clone(planner), instead: Mutex::new(Some(instead)) }
+        let (plan, context, planner) = (Arc::clone(plan), Arc::clone(context), Arc::clone(planner));
+        Self { plan, context, planner, instead: Arc::clone(instead) }
     }
 }
 
@@ -42,16 +42,18 @@ impl fmt::Debug for Retry {
     }
 }
 
-/// A statement in stages, while it runs.
+/// A plan in stages, while it runs.
 #[derive(Debug)]
 pub(super) struct RunningStages {
     retry: Retry,
     attempts: Mutex<Vec<Attempt>>,
     /// The stages that run after a worker has failed.
     again: OnceLock<Arc<dyn ExecutionPlan>>,
-    /// What runs after that, and what is told of it.
-    whole: OnceLock<(Arc<dyn ExecutionPlan>, Option<Arc<dyn CarrierReport>>)>,
+    whole: OnceLock<Whole>,
 }
+
+/// What runs after that, and what is told of it.
+type Whole = (Arc<dyn ExecutionPlan>, Option<Arc<dyn CarrierReport>>);
 
 /// A run with exchanges.
 #[derive(Debug)]
@@ -63,8 +65,8 @@ struct Attempt {
 }
 
 impl RunningStages {
-    pub(super) fn new(list: StageList, stages: usize, retry: Retry) -> Self {
-        let attempts = Mutex::new(vec![Attempt { list, stages, failure: None }]);
+    pub(super) fn new(staged: &Staged, retry: Retry) -> Self {
+        let attempts = Mutex::new(vec![Attempt::of(staged)]);
         Self { retry, attempts, again: OnceLock::new(), whole: OnceLock::new() }
     }
 
@@ -88,23 +90,22 @@ impl RunningStages {
     ) -> Result<(Arc<dyn ExecutionPlan>, Option<StageList>)> {
         tracing::info!(%error, "a statement runs again, because a worker failed");
         let Retry { plan, context, planner, instead } = &self.retry;
-        // Filters that operators make while they run, and rows that they share, are those of one run.
-        let plan = reset_plan_states(Arc::clone(plan))?;
+        let plan = leaves::unlearnt(plan, context)?;
         let mut attempts = self.attempts();
         let is_first = attempts.len() == 1;
         let Some(failed) = attempts.last_mut() else { return internal_err!("no stages have run") };
         let (left_out, is_damaged) = failed.failed(error, planner);
-        if is_first
-            && !is_damaged
-            && let Ok(staged) = planner.staged(&plan, &left_out, context)
-        {
-            let run = head::finished(&own(head::without_inputs(&staged.plan)?)?)?;
-            attempts.push(Attempt { list: staged.list.clone(), stages: staged.stages, failure: None });
-            return Ok((Arc::clone(self.again.get_or_init(|| run)), Some(staged.list)));
+        if is_first && !is_damaged {
+            match planner.staged(&plan, &left_out, context) {
+                Ok(staged) => {
+                    let run = head::with_inputs(own(head::without_inputs(&staged.plan)?)?)?;
+                    attempts.push(Attempt::of(&staged));
+                    return Ok((Arc::clone(self.again.get_or_init(|| run)), Some(staged.list)));
+                }
+                Err(why) => tracing::debug!(?why, "it does not run in stages again"),
+            }
         }
         drop(attempts);
-        let instead = instead.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(instead) = instead else { return internal_err!("a statement runs whole twice") };
         let carried = instead(plan)?;
         let report = carried.report.as_ref().map(Arc::clone);
         let run = carried.finished(Arc::clone(own))?;
@@ -113,6 +114,10 @@ impl RunningStages {
 }
 
 impl Attempt {
+    fn of(staged: &Staged) -> Self {
+        Self { list: staged.list.clone(), stages: staged.stages, failure: None }
+    }
+
     /// Notes why it failed: the workers that are left out from now on, and whether workers read a damaged copy.
     fn failed(&mut self, error: &DataFusionError, planner: &StagePlanner) -> (Vec<Arc<str>>, bool) {
         let (places, first) = self.list.faults.blamed();
@@ -132,38 +137,29 @@ impl Attempt {
     }
 }
 
-impl CarrierReport for RunningStages {
-    fn json(&self) -> String {
-        let whole = self.whole.get();
-        let exchange = {
-            let attempts = self.attempts();
-            let last = attempts.last();
-            ExchangeReport {
-                stages: last.map_or(0, |last| last.stages),
-                workers: last
-                    .map(|last| last.list.names.iter().map(|name| name.to_string()).collect())
-                    .unwrap_or_default(),
-                attempts: attempts.iter().filter_map(|attempt| attempt.failure.clone()).collect(),
-                fell_back: whole.is_some(),
-            }
-        };
-        let whole = whole.and_then(|(_, report)| Some(report.as_ref()?.json()));
-        let mut report = whole.and_then(|report| serde_json::from_str(&report).ok()).unwrap_or_else(|| {
-            let none = || Value::Array(Vec::new());
-            Map::from_iter([("remote".to_owned(), none()), ("local".to_owned(), none())])
-        });
-        // It has no maps with other keys than texts, so it is always JSON.
-        report.insert("exchange".to_owned(), serde_json::to_value(exchange).unwrap_or_default());
-        Value::Object(report).to_string()
+impl RunningStages {
+    /// The stages and the workers of the last attempt.
+    pub(super) fn last(&self) -> (usize, Vec<Arc<str>>) {
+        self.attempts().last().map_or((1, Vec::new()), |last| (last.stages, last.list.names.clone()))
     }
 
-    fn cost(&self) -> StatementCost {
+    /// The attempts that failed.
+    pub(super) fn failed(&self) -> Vec<AttemptReport> {
+        self.attempts().iter().filter_map(|attempt| attempt.failure.clone()).collect()
+    }
+
+    /// What is told of the run without exchanges, if there was one.
+    pub(super) fn whole(&self) -> Option<String> {
+        self.whole.get().map(|(_, report)| report.as_ref().map(|report| report.json()).unwrap_or_default())
+    }
+
+    /// What has run elsewhere has cost.
+    pub(super) fn cost(&self) -> StatementCost {
         let attempts = self.attempts();
-        let all =
-            attempts.iter().map(|attempt| (attempt.list.cost)()).fold(StatementCost::default(), StatementCost::plus);
-        let moves = attempts.iter().filter(|attempt| attempt.failure.is_some()).count();
-        let moves = all.moves.saturating_add(tidegate_model::number(moves));
+        let costs = attempts.iter().map(|attempt| (attempt.list.cost)());
+        let all = costs.fold(StatementCost::default(), StatementCost::plus);
+        let moves = number(attempts.iter().filter(|attempt| attempt.failure.is_some()).count());
         let whole = self.whole.get().and_then(|(_, report)| report.as_ref()).map(|report| report.cost());
-        StatementCost { moves, ..all }.plus(whole.unwrap_or_default())
+        StatementCost { moves: all.moves.saturating_add(moves), ..all }.plus(whole.unwrap_or_default())
     }
 }

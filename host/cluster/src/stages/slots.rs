@@ -35,13 +35,16 @@ impl<T> TaskSlots<T> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot(&self, key: TaskKey) -> Result<watch::Sender<Slot<T>>, WorkerFailure> {
-        let mut slots = self.slots();
+    /// The slot of a task, which is there as long as somebody has its receiver or its task is there.
+    fn slot(
+        slots: &mut HashMap<TaskKey, watch::Sender<Slot<T>>>,
+        key: TaskKey,
+    ) -> Result<&watch::Sender<Slot<T>>, WorkerFailure> {
         let count = slots.len();
         match slots.entry(key) {
-            Entry::Occupied(slot) => Ok(slot.get().clone()),
+            Entry::Occupied(slot) => Ok(slot.into_mut()),
             Entry::Vacant(_) if count >= MAX_SLOTS => Err(WorkerFailure::Busy("it has too many tasks".to_owned())),
-            Entry::Vacant(slot) => Ok(slot.insert(watch::Sender::new(None)).clone()),
+            Entry::Vacant(slot) => Ok(slot.insert(watch::Sender::new(None))),
         }
     }
 
@@ -50,8 +53,9 @@ impl<T> TaskSlots<T> {
     /// # Errors
     /// If there are too many tasks, or it is there already.
     pub fn put(&self, key: TaskKey, task: Result<Arc<T>, WorkerFailure>) -> Result<(), WorkerFailure> {
-        let slot = self.slot(key)?;
-        let is_first = slot.send_if_modified(|there| {
+        let mut slots = self.slots();
+        // While nobody can take the slot away.
+        let is_first = Self::slot(&mut slots, key)?.send_if_modified(|there| {
             let is_first = there.is_none();
             there.get_or_insert(task);
             is_first
@@ -82,7 +86,7 @@ impl<T> TaskSlots<T> {
         let gone = || WorkerFailure::Gone("the task is not there".to_owned());
         // It goes after the receiver, also of a reader that does not wait any more.
         let _unsent = Unsent { slots: self, key };
-        let mut slot = self.slot(key)?.subscribe();
+        let mut slot = Self::slot(&mut self.slots(), key)?.subscribe();
         let there = tokio::time::timeout(self.wait, slot.wait_for(Option::is_some)).await;
         let there = there.ok().and_then(Result::ok).and_then(|there| there.clone());
         there.unwrap_or_else(|| Err(gone()))

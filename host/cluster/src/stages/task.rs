@@ -25,7 +25,7 @@ use tidegate_sql::{Engine, OperatorCost, OperatorRows, PreparedOperators, RunBou
 use tidegate_store::HeldSegments;
 use tokio::sync::oneshot;
 
-use super::{leaf_rows, planner};
+use super::{leaf_rows, planner, received};
 use crate::decoder::decode;
 use crate::task::TaskBounds;
 use crate::worker_failure::WorkerFailure;
@@ -103,7 +103,7 @@ impl StageTask {
             })?;
             let (input, of, partitions) = without_head(plan);
             head = (of, partitions);
-            Ok(input)
+            received::checked(input).map_err(|error| Failure::new(Code::Internal, error.to_string()))
         };
         let bounds = RunBounds { memory, batch_rows: bounds.batch_rows };
         let prepared = ExecutionContext::of_request(stop.clone()).enter(|| engine.prepare_operators(decoded, bounds));

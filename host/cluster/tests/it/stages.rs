@@ -191,7 +191,7 @@ async fn a_statement_runs_again_without_the_worker_that_failed() {
             let failed = attempts[0]["worker"].as_str().unwrap();
             let again: Vec<_> =
                 exchange["workers"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-            assert!(again.len() < 3 && !again.contains(&failed), "{report}");
+            assert!(fell_back || again.len() == 2 && !again.contains(&failed), "{report}");
             assert!(cost.cost().rows_read >= 1800, "{:?} {sql}", cost.cost());
         }
         world.wait_for_nothing().await;
@@ -294,15 +294,63 @@ async fn what_is_dropped_unread_holds_nobody_up() {
     world.wait_for_nothing().await;
 }
 
-/// The value of a subquery is on one machine, and so are those who compare with it.
+/// The value of a subquery is there first, and goes to workers as a constant.
 #[tokio::test]
-async fn what_needs_the_value_of_a_subquery_runs_where_that_is() {
+async fn workers_compare_with_the_values_of_subqueries() {
     let world = World::new(StageOptions::ALL).await;
-    let sql = "SELECT k, COUNT(*) AS c FROM logs WHERE n > (SELECT AVG(n) FROM logs) GROUP BY k";
-    let expected = world.rows(&world.whole, sql).await.unwrap();
-    assert_eq!(world.rows(&world.staged, sql).await.unwrap(), expected);
-    assert_eq!(world.report(), StageReport::Stages(2), "the average is of workers");
+    for sql in [
+        "SELECT k, COUNT(*) AS c FROM logs WHERE n > (SELECT AVG(n) FROM logs) GROUP BY k",
+        "SELECT k, SUM(n) AS s FROM logs GROUP BY k HAVING SUM(n) > (SELECT COUNT(DISTINCT event_message) FROM logs)",
+        "SELECT k, COUNT(*) AS c FROM logs WHERE t = (SELECT MAX(t) FROM logs WHERE n < 0) GROUP BY k",
+        "SELECT n FROM logs WHERE n > (SELECT AVG(n) + (SELECT MIN(k) FROM logs) FROM logs) ORDER BY n LIMIT 7",
+        "SELECT x.k, (SELECT COUNT(DISTINCT t) FROM logs) AS c FROM (SELECT k, COUNT(*) AS m FROM logs GROUP BY k) AS x",
+    ] {
+        let expected = world.rows(&world.whole, sql).await.unwrap();
+        let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
+        assert_eq!(rows, expected, "{sql}");
+        assert!(matches!(world.report(), StageReport::Stages(stages) if stages > 3), "{:?} {sql}", world.report());
+        assert!(cost.cost().tasks > 3 && cost.cost().moves == 0, "{:?} {sql}", cost.cost());
+    }
     let two = "SELECT k FROM logs WHERE n = (SELECT n FROM logs WHERE n < 2)";
     let expected = world.rows(&world.whole, two).await.unwrap_err();
     assert_eq!(world.rows(&world.staged, two).await.unwrap_err().message, expected.message);
+    world.wait_for_nothing().await;
+}
+
+/// What several operators read.
+const SHARED: [&str; 3] = [
+    "WITH g AS (SELECT k, COUNT(*) AS c, SUM(n) AS s FROM logs GROUP BY k) SELECT a.k, b.s FROM g AS a JOIN g AS b ON a.k = b.k WHERE a.c > 40 OR b.s > 9",
+    "WITH g AS (SELECT t, k, COUNT(*) AS c FROM logs GROUP BY t, k) SELECT t, c FROM g UNION ALL SELECT t, SUM(c) FROM g GROUP BY t",
+    "WITH d AS (SELECT DISTINCT k, t FROM logs), g AS (SELECT t, COUNT(*) AS c FROM d GROUP BY t) SELECT d.k, g.c FROM d JOIN g ON d.t = g.t UNION ALL SELECT 0, c FROM g UNION ALL SELECT k, 1 FROM d",
+];
+
+/// Workers compute the part for each of those who read it.
+#[tokio::test]
+async fn parts_that_several_operators_read_are_shared_out() {
+    for gone in [0, 1, 3] {
+        let world = World::with(StageOptions::ALL, gone).await;
+        for sql in SHARED {
+            let expected = world.rows(&world.whole, sql).await.unwrap();
+            let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
+            assert_eq!(rows, expected, "{sql}");
+            assert!(matches!(world.report(), StageReport::Stages(stages) if stages > 2), "{:?} {sql}", world.report());
+            let report: Value = serde_json::from_str(&cost.reports()[0]).unwrap();
+            assert_eq!(report["exchange"]["fell_back"], gone == 3, "{report} {sql}");
+            assert_eq!(cost.cost().moves > 0, gone > 0, "{:?} {sql}", cost.cost());
+        }
+        world.wait_for_nothing().await;
+    }
+}
+
+/// A filter that the first run has made would leave out rows of the second.
+#[tokio::test]
+async fn what_a_failed_run_has_learnt_is_forgotten() {
+    let world = World::with(StageOptions::ALL, 1).await;
+    for sql in [
+        "SELECT n, k FROM logs ORDER BY n LIMIT 3",
+        "SELECT a.n, g.c FROM (SELECT k, COUNT(*) AS c FROM logs GROUP BY k) AS g JOIN logs AS a ON g.k = a.k ORDER BY a.n DESC LIMIT 2",
+    ] {
+        let expected = world.rows(&world.whole, sql).await.unwrap();
+        assert_eq!(world.rows(&world.staged, sql).await.unwrap(), expected, "{sql}");
+    }
 }
