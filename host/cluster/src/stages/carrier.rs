@@ -17,10 +17,12 @@ use super::options::StageOptions;
 use super::running::RunningStages;
 use super::workers::{StageList, StageWorkers};
 use super::{check, head, leaf_rows, leaves, planner};
+use crate::cut::is_recursive;
 use crate::decoder::decode;
 use crate::encoder::encode;
 use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
+use crate::stay::Stay;
 
 /// What became of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,6 +161,9 @@ fn tried(
         return Err(StageReport::NoSegments);
     }
     let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
+    if is_recursive(plan).map_err(|error| refused(&error))? {
+        return Err(StageReport::Refused(Stay::Recursive.to_string()));
+    }
     let staged = planner::staged(plan, names, options, context);
     let staged = staged.map_err(|error| refused(&error))?;
     let Some(staged) = staged else { return Err(StageReport::OneStage) };
