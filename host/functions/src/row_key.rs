@@ -12,10 +12,8 @@ use datafusion::error::Result;
 use crate::arrays::arity;
 use crate::kernel::{Fallibility, Kernel};
 
-pub(crate) const KERNELS: &[Kernel] = &[
-    Kernel::arrays("row_key", 1, DataType::Binary, |arguments, _| keys(arguments))
-        .with_fallibility(Fallibility::Infallible),
-];
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::arrays("row_key", 1, DataType::Binary, |arguments, _| keys(arguments))
+    .with_fallibility(Fallibility::Infallible)];
 
 /// The keys of records, each a row.
 fn keys(arguments: &[ArrayRef]) -> Result<ArrayRef> {
@@ -36,7 +34,8 @@ mod tests {
     /// Rows have one key only where they have the same values, NULL, empty text and both zeros among them.
     #[test]
     fn keys_are_of_all_values() {
-        let number: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(0), Some(0), Some(0), Some(0), Some(0), None]));
+        let number: ArrayRef =
+            Arc::new(Int64Array::from(vec![None, Some(0), Some(0), Some(0), Some(0), Some(0), None]));
         let text: ArrayRef = Arc::new(StringViewArray::from(vec![
             Some(""),
             Some(""),

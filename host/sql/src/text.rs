@@ -25,8 +25,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place_of};
-use dialect::TidegateDialect;
 pub(crate) use chained::WITH;
+use dialect::TidegateDialect;
 pub(crate) use foreign::foreign_operator;
 pub(crate) use grouping::{GroupingCall, grouping_call, keys_of_set};
 pub(crate) use literal::unescape_bytes;

@@ -20,35 +20,34 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// Joins literals with nothing but blanks between them.
 fn joined(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let text = |token: &Token| match token {
-        Token::SingleQuotedString(text)
-        | Token::DoubleQuotedString(text)
-        | Token::TripleSingleQuotedString(text)
-        | Token::TripleDoubleQuotedString(text)
-        | Token::SingleQuotedRawStringLiteral(text)
-        | Token::DoubleQuotedRawStringLiteral(text)
-        | Token::TripleSingleQuotedRawStringLiteral(text)
-        | Token::TripleDoubleQuotedRawStringLiteral(text) => Some((text.clone(), false)),
-        Token::SingleQuotedByteStringLiteral(text)
-        | Token::DoubleQuotedByteStringLiteral(text)
-        | Token::TripleSingleQuotedByteStringLiteral(text)
-        | Token::TripleDoubleQuotedByteStringLiteral(text) => Some((text.clone(), true)),
-        _ => None,
-    };
+    // The text of a literal, and whether it is of BYTES.
+    fn text(token: &mut Token) -> Option<(&mut String, bool)> {
+        match token {
+            Token::SingleQuotedString(text)
+            | Token::DoubleQuotedString(text)
+            | Token::TripleSingleQuotedString(text)
+            | Token::TripleDoubleQuotedString(text)
+            | Token::SingleQuotedRawStringLiteral(text)
+            | Token::DoubleQuotedRawStringLiteral(text)
+            | Token::TripleSingleQuotedRawStringLiteral(text)
+            | Token::TripleDoubleQuotedRawStringLiteral(text) => Some((text, false)),
+            Token::SingleQuotedByteStringLiteral(text)
+            | Token::DoubleQuotedByteStringLiteral(text)
+            | Token::TripleSingleQuotedByteStringLiteral(text)
+            | Token::TripleDoubleQuotedByteStringLiteral(text) => Some((text, true)),
+            _ => None,
+        }
+    }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    for token in tokens {
+    for mut token in tokens {
         // Blanks were merged to one.
         if let [.., before, blank] = out.as_mut_slice()
             && is_blank(&blank.token)
-            && let Some((after, of_bytes)) = text(&token.token)
-            && let Some((first, of_bytes_too)) = text(&before.token)
+            && let Some((after, of_bytes)) = text(&mut token.token)
+            && let Some((first, of_bytes_too)) = text(&mut before.token)
             && of_bytes == of_bytes_too
         {
-            let whole = first + &after;
-            before.token = match of_bytes {
-                true => Token::SingleQuotedByteStringLiteral(whole),
-                false => Token::SingleQuotedString(whole),
-            };
+            first.push_str(after);
             out.pop();
             continue;
         }
@@ -158,12 +157,21 @@ fn with_expressions(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// Words behind which a bracket is no call.
 const NO_FUNCTIONS: [&str; 26] = [
-    "AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "ANY", "ALL", "SOME", "BETWEEN", "IS", "CASE", "WHEN", "THEN", "ELSE", "SELECT",
-    "DISTINCT", "WHERE", "HAVING", "QUALIFY", "BY", "ON", "FROM", "AS", "LIMIT", "INTERVAL",
+    "AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "ANY", "ALL", "SOME", "BETWEEN", "IS", "CASE", "WHEN", "THEN", "ELSE",
+    "SELECT", "DISTINCT", "WHERE", "HAVING", "QUALIFY", "BY", "ON", "FROM", "AS", "LIMIT", "INTERVAL",
 ];
 
 /// Rewrites calls behind what is in brackets, or behind other calls.
 fn chained(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    // Most texts have none.
+    let mut after_bracket = false;
+    let has_any = tokens.iter().filter(|token| !is_blank(&token.token)).any(|token| {
+        let after = std::mem::replace(&mut after_bracket, token.token == Token::RParen);
+        after && token.token == Token::Period
+    });
+    if !has_any {
+        return tokens;
+    }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     // Where each open bracket stands in `out`, and where what it belongs to begins; for a chained call its own first token.
     let mut open: Vec<usize> = Vec::new();

@@ -238,14 +238,8 @@ fn windows_and_columns_further_out_are_those_of_the_row() {
         assert_eq!(values(expression), expected, "{expression}");
     }
     for (condition, expected) in [
-        (
-            "EXISTS(SELECT w FROM q WHERE q.num = p.num QUALIFY ROW_NUMBER() OVER (ORDER BY w) = 2)",
-            json!([1]),
-        ),
-        (
-            "EXISTS(SELECT 1 FROM q WHERE EXISTS(SELECT 1 FROM q AS r WHERE r.num = p.num AND r.w = q.w))",
-            json!([1, 3]),
-        ),
+        ("EXISTS(SELECT w FROM q WHERE q.num = p.num QUALIFY ROW_NUMBER() OVER (ORDER BY w) = 2)", json!([1])),
+        ("EXISTS(SELECT 1 FROM q WHERE EXISTS(SELECT 1 FROM q AS r WHERE r.num = p.num AND r.w = q.w))", json!([1, 3])),
     ] {
         assert_eq!(kept(condition), expected, "{condition}");
     }

@@ -121,7 +121,9 @@ impl Joiner {
         // The rows with the answers of subqueries beside this one are not computed again where it does not read these.
         let source = if keys.are_of(source.schema()) { source.clone() } else { input.clone() };
         let (keyed, key) = keys.keyed(input.clone(), source, &mut self.names)?;
-        let Some(value) = plan.schema().columns().into_iter().next() else { return plan_err!("a value without column") };
+        let Some(value) = plan.schema().columns().into_iter().next() else {
+            return plan_err!("a value without column");
+        };
         let ty = plan.schema().field(0).data_type().clone();
         let answers = Pusher { keys: &keys, names: &mut self.names }.over(&plan)?;
         let (own_key, own_value) = (self.names.next(), self.names.next());

@@ -34,7 +34,12 @@ impl Resolver<'_> {
                 let instead = Some("compute it in a SELECT around which this expression stands");
                 return Err(unsupported("a value that is random in WITH(...)", instead, place(value)));
             }
-            columns.push(ScopeColumn { name: name.value.clone(), value: value_of, hidden: false, qualified_only: false });
+            columns.push(ScopeColumn {
+                name: name.value.clone(),
+                value: value_of,
+                hidden: false,
+                qualified_only: false,
+            });
         }
         self.over_names(result, columns, cx)
     }

@@ -85,7 +85,8 @@ impl Resolver<'_> {
             repeated = marked(repeated, begins).planned()?;
         }
         let Resolved { plan: first, columns, row } = first;
-        let plan = RecursiveQuery::try_new(rows.table.clone(), Arc::new(first), Arc::new(repeated), distinct).planned()?;
+        let plan =
+            RecursiveQuery::try_new(rows.table.clone(), Arc::new(first), Arc::new(repeated), distinct).planned()?;
         let mut plan = LogicalPlan::RecursiveQuery(plan);
         if let Some(begins) = &begins {
             let own: Vec<Expr> = columns.iter().map(|output| Expr::Column(output.column.clone())).collect();
@@ -116,12 +117,7 @@ impl Resolver<'_> {
     }
 
     /// The rows of a round as those of the first query.
-    fn repeated_rows(
-        &mut self,
-        first: &Resolved,
-        repeated: Resolved,
-        operation: &SetOperation,
-    ) -> Result<LogicalPlan> {
+    fn repeated_rows(&mut self, first: &Resolved, repeated: Resolved, operation: &SetOperation) -> Result<LogicalPlan> {
         let SetOperation { op, quantifier, at, .. } = *operation;
         let (width, other) = (first.columns.len(), repeated.columns.len());
         let places: Vec<Option<usize>> = match &operation.matching {
@@ -189,7 +185,10 @@ impl Resolver<'_> {
 /// The first and the repeated query of a recursive CTE, and how its UNION treats equal rows.
 fn parts<'q>(query: &'q Query, name: &str) -> Option<(&'q SetExpr, &'q SetExpr, SetQuantifier)> {
     let is_plain = |query: &Query| {
-        query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none() && query.pipe_operators.is_empty()
+        query.order_by.is_none()
+            && query.limit_clause.is_none()
+            && query.fetch.is_none()
+            && query.pipe_operators.is_empty()
     };
     if !is_plain(query) {
         return None;
@@ -249,13 +248,16 @@ fn with_beginning(rows: LogicalPlan, name: &str) -> datafusion::common::Result<L
 
 /// Whether nothing between the end of the plan and the rows that a CTE reads of itself looks at several of them.
 fn reads_rows_alone(plan: &LogicalPlan, table: &str, name: &str, at: Option<Position>) -> Result<()> {
-    let is_table = |node: &LogicalPlan| matches!(node, LogicalPlan::TableScan(scan) if scan.table_name.table() == table);
+    let is_table =
+        |node: &LogicalPlan| matches!(node, LogicalPlan::TableScan(scan) if scan.table_name.table() == table);
     let holds = |node: &LogicalPlan| node.exists(|node| Ok(is_table(node))).planned();
     let mut node = plan;
     loop {
         let what = match node {
             LogicalPlan::TableScan(_) => return Ok(()),
-            LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Unnest(_) | LogicalPlan::Union(_) => None,
+            LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Unnest(_) | LogicalPlan::Union(_) => {
+                None
+            }
             LogicalPlan::Join(join) => {
                 let left = holds(&join.left)?;
                 match (join.join_type, left) {

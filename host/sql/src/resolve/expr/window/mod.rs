@@ -96,7 +96,7 @@ impl Resolver<'_> {
         Ok(value)
     }
 
-    /// LAG and LEAD with a default that is not constant: it is computed of the row for which there is no other one.
+    /// LAG and LEAD with a default that is no literal of the engine, such as a STRUCT: it is taken where there is no such row.
     fn with_default(
         &mut self,
         name: &str,
@@ -114,7 +114,10 @@ impl Resolver<'_> {
         let default = self.expr(ast, cx);
         cx.windows = windows;
         let default = default?;
-        if !default.expr.any_column_refs() {
+        if default.expr.any_column_refs() {
+            return Err(invalid(format!("the default of {name} must be a constant"), at));
+        }
+        if default.literal().is_some() {
             return Ok(None);
         }
         let mut list = list.clone();
