@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -16,6 +17,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
@@ -84,6 +86,9 @@ pub fn cut(
     if names.is_empty() {
         return Ok(stays(Stay::NoWorkers));
     }
+    if is_recursive(plan)? {
+        return Ok(stays(Stay::Recursive));
+    }
     let mut cutter = Cutter {
         workers,
         statement: Uuid::new_v4(),
@@ -109,6 +114,11 @@ pub fn cut(
         return Ok(stays(Stay::OrderLost(error.strip_backtrace())));
     }
     Ok(Cut { plan: made, report: cutter.report, runs: cutter.runs })
+}
+
+/// Whether something in a plan runs again and again, over rows that are on this machine.
+pub(crate) fn is_recursive(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))
 }
 
 struct Cutter<'c> {

@@ -22,6 +22,8 @@ pub enum Stay {
     NothingToDo,
     /// A condition compares with the value of a subquery, which the coordinator computes.
     SubqueryValue,
+    /// A recursive table is computed in rounds, each over the rows of the one before.
+    Recursive,
     /// Something in the plan does not travel.
     Unsendable(String),
     /// The rest of the plan relies on an order or a partitioning that the cut would lose.
@@ -38,6 +40,7 @@ impl Stay {
             Self::EarlyLimit => "early_limit",
             Self::NothingToDo => "nothing_to_do",
             Self::SubqueryValue => "subquery_value",
+            Self::Recursive => "recursive",
             Self::Unsendable(_) => "unsendable",
             Self::OrderLost(_) => "order_lost",
         }
@@ -53,6 +56,7 @@ impl fmt::Display for Stay {
             Self::EarlyLimit => f.write_str("a limit without an order is reached early"),
             Self::NothingToDo => f.write_str("workers could only send all of its rows"),
             Self::SubqueryValue => f.write_str("a condition needs the value of a subquery"),
+            Self::Recursive => f.write_str("a recursive table is computed in rounds"),
             Self::Unsendable(why) => write!(f, "the plan cannot be sent: {why}"),
             Self::OrderLost(why) => write!(f, "an order would be lost: {why}"),
         }

@@ -38,6 +38,7 @@ pub mod make;
 mod net;
 mod number;
 mod re2;
+mod row_key;
 mod rows;
 pub mod scalar;
 pub mod table;

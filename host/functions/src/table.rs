@@ -7,7 +7,9 @@ use datafusion::logical_expr::ScalarUDF;
 
 use crate::kernel::Kernel;
 use crate::scalar::kernel_function::KernelFunction;
-use crate::{arithmetic, array, bytes, conversion, float, json, log_json, net, number, tenant_value, text, time};
+use crate::{
+    arithmetic, array, bytes, conversion, float, json, log_json, net, number, row_key, tenant_value, text, time,
+};
 
 /// Every kernel, by subject.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
@@ -30,6 +32,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         json::change::KERNELS,
         log_json::KERNELS,
         tenant_value::KERNELS,
+        row_key::KERNELS,
         array::KERNELS,
         time::points::KERNELS,
         time::interval::KERNELS,

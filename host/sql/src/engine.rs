@@ -48,7 +48,7 @@ pub use cost::CostCounter;
 pub use explained::ExplainedPlan;
 use fixes::{distinct, view_buffers};
 pub use followed::PreparedPlan;
-use guards::{context, list_copies, needless_barriers, window_memory, yielding};
+use guards::{context, list_copies, needless_barriers, rounds, window_memory, yielding};
 pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, PreparedOperators, RunBounds};
 pub use options::EngineOptions;
 pub use own_operator::OwnOperator;
@@ -189,13 +189,16 @@ impl Engine {
     fn planned(&self, resolve: impl FnOnce() -> Result<ResolvedStatement>) -> Result<Plan> {
         let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
         let context = ExecutionContext::of_planning(&budget);
-        let ResolvedStatement { resolved, never_seen } = context.enter(|| {
-            let statement = resolve()?;
+        let (resolved, never_seen, logical) = context.enter(|| {
+            let ResolvedStatement { mut resolved, never_seen, correlated } = resolve()?;
             within_budget()?;
-            Ok::<_, Failure>(statement)
+            let plan = std::mem::take(&mut resolved.plan);
+            let plan = if correlated { correlated::joined(plan)? } else { plan };
+            within_budget()?;
+            Ok::<_, Failure>((resolved, never_seen, plan))
         })?;
         let columns = resolved.columns.into_iter().map(|Output { name, ty, .. }| (name, ty)).collect();
-        Ok(Plan { logical: resolved.plan, columns, budget, never_seen })
+        Ok(Plan { logical, columns, budget, never_seen })
     }
 
     /// Resolves all of a query, also the CTEs that its body does not read, and tells which of its names may be
@@ -317,6 +320,7 @@ fn own_operators(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> datafusion::
         .and_then(window_memory::counted)
         .and_then(|plan| partial_groups::with_partial_groups(plan, counted))
         .and_then(list_copies::bounded)
+        .and_then(rounds::bounded)
         .and_then(yielding::yielding)
         .and_then(view_buffers::with_few_buffers)
         .and_then(context::within_context)

@@ -1,9 +1,10 @@
 //! The names in a piece of a query: tables and parameters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use sqlparser::ast::{Expr, ObjectName, Visit, Visitor};
+use sqlparser::ast::{Cte, Expr, ObjectName, Visit, Visitor};
 
 use crate::text::marker_name;
 
@@ -25,6 +26,39 @@ impl PieceNames {
         let _ = piece.visit(&mut names);
         names
     }
+}
+
+/// The CTEs of a WITH RECURSIVE, each after those that it reads. Those that read each other in a circle stay in the order of the
+/// text; names of CTEs within them count as well.
+pub(crate) fn by_dependency(ctes: Vec<Arc<Cte>>) -> Vec<Arc<Cte>> {
+    let name = |cte: &Cte| cte.alias.name.value.to_lowercase();
+    let names: HashSet<String> = ctes.iter().map(|cte| name(cte)).collect();
+    let mut open: Vec<(Arc<Cte>, BTreeSet<String>)> = Vec::with_capacity(ctes.len());
+    for cte in ctes {
+        let mut read = PieceNames::within(cte.query.as_ref()).tables;
+        read.retain(|table| names.contains(table) && *table != name(&cte));
+        open.push((cte, read));
+    }
+    let mut placed = Vec::with_capacity(open.len());
+    let mut known: HashSet<String> = HashSet::new();
+    while !open.is_empty() {
+        let before = open.len();
+        let mut later = Vec::new();
+        for (cte, read) in open {
+            if read.iter().all(|table| known.contains(table)) {
+                known.insert(name(&cte));
+                placed.push(cte);
+            } else {
+                later.push((cte, read));
+            }
+        }
+        open = later;
+        if open.len() == before {
+            placed.extend(open.into_iter().map(|(cte, _)| cte));
+            break;
+        }
+    }
+    placed
 }
 
 impl Visitor for PieceNames {

@@ -10,7 +10,7 @@ use sqlparser::ast::{Cte, Query};
 use tidegate_model::TextLimits;
 
 use crate::fail::Result;
-use crate::piece_names::PieceNames;
+use crate::piece_names::{PieceNames, by_dependency};
 use crate::text;
 
 /// A saved query, read once: its top-level CTEs are the granted tables.
@@ -18,8 +18,10 @@ use crate::text;
 pub struct SavedQuery {
     /// The whole query.
     pub(crate) query: Arc<Query>,
-    /// Its top-level CTEs, shared by all statements that are resolved over them.
+    /// Its top-level CTEs, shared by all statements that are resolved over them; each after those that it reads.
     pub(crate) ctes: Arc<[Arc<Cte>]>,
+    /// Whether they are those of a WITH RECURSIVE, so that their names mean them everywhere in it.
+    pub(crate) recursive: bool,
     /// The query without them.
     pub(crate) body: Arc<Query>,
     /// The names in each of `ctes`, and last those in `body`.
@@ -47,15 +49,18 @@ impl SavedQuery {
     pub fn of_query(query: Arc<Query>) -> Self {
         let mut body = query.as_ref().clone();
         let with = body.with.take();
-        let ctes: Arc<[Arc<Cte>]> = with.into_iter().flat_map(|with| with.cte_tables).map(Arc::new).collect();
+        let recursive = with.as_ref().is_some_and(|with| with.recursive);
+        let ctes: Vec<Arc<Cte>> = with.into_iter().flat_map(|with| with.cte_tables).map(Arc::new).collect();
+        let ctes: Arc<[Arc<Cte>]> = if recursive { by_dependency(ctes) } else { ctes }.into();
         let of_ctes = ctes.iter().map(|cte| PieceNames::within(cte.query.as_ref()));
         let pieces = of_ctes.chain([PieceNames::within(&body)]).collect();
-        Self { query, ctes, body: Arc::new(body), pieces }
+        Self { query, ctes, recursive, body: Arc::new(body), pieces }
     }
 
     /// The names of the granted tables, in the order of the query.
     pub fn tables(&self) -> Vec<String> {
-        self.ctes.iter().map(|cte| cte.alias.name.value.clone()).collect()
+        let ctes = self.query.with.iter().flat_map(|with| &with.cte_tables);
+        ctes.map(|cte| cte.alias.name.value.clone()).collect()
     }
 
     /// The parameters (`@name`) that the query uses, anywhere.
@@ -99,10 +104,10 @@ impl SavedQuery {
         tables.into_iter().filter(named).collect()
     }
 
-    /// Whether a name, in lower case, is that of a CTE that the piece sees: those before it, which hide what
-    /// is outside.
+    /// Whether a name, in lower case, is that of a CTE that the piece sees: those before it, and with RECURSIVE all of them,
+    /// which hide what is outside.
     fn is_cte_before(&self, piece: usize, name: &str) -> bool {
-        let before = self.ctes.get(..piece).unwrap_or(&self.ctes);
+        let before = self.ctes.get(..piece).filter(|_| !self.recursive).unwrap_or(&self.ctes);
         before.iter().any(|cte| cte.alias.name.value.to_lowercase() == name)
     }
 

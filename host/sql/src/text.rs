@@ -5,6 +5,7 @@
 //! of ANDs or ORs, is balanced. The text is read on a stack that the worst text within the limits
 //! cannot overflow.
 
+mod chained;
 mod dialect;
 mod foreign;
 mod grouping;
@@ -24,6 +25,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place_of};
+pub(crate) use chained::WITH;
 use dialect::TidegateDialect;
 pub(crate) use foreign::foreign_operator;
 pub(crate) use grouping::{GroupingCall, grouping_call, keys_of_set};
@@ -74,7 +76,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         literal::unescape_token(token);
         names::unescape_token(token);
     }
-    let tokens = grouping::respelled(respell::respell(tokens));
+    let tokens = chained::respelled(grouping::respelled(respell::respell(tokens)));
     let tokens = pipes::respelled(set_matching::respelled(tokens)?)?;
     let work = (tokens.len() + sql.len() / dialect::STEP).saturating_mul(WORK).max(1024);
     let dialect = TidegateDialect::new(work, limits.nesting);

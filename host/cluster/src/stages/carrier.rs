@@ -19,11 +19,13 @@ use super::roots::Roots;
 use super::workers::{StageList, StageWorkers};
 use super::{check, leaf_rows, leaves, planner};
 use crate::batch_bytes::is_sendable;
+use crate::cut::is_recursive;
 use crate::damaged_copies::DamagedCopies;
 use crate::decoder::decode;
 use crate::encoder::encode_pending;
 use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
+use crate::stay::Stay;
 use crate::worker_failure::DamagedCopy;
 
 /// What became of a statement.
@@ -188,6 +190,9 @@ fn tried(
         return Err(StageReport::NoSegments);
     }
     let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
+    if is_recursive(plan).map_err(|error| refused(&error))? {
+        return Err(StageReport::Refused(Stay::Recursive.to_string()));
+    }
     let staged = planner::staged(plan, &list.names, options, context);
     let staged = staged.map_err(|error| refused(&error))?;
     let Some(staged) = staged else { return Err(StageReport::OneStage) };

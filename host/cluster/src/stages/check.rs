@@ -8,12 +8,10 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -46,10 +44,6 @@ pub(super) fn stages(head: &Arc<dyn ExecutionPlan>) -> std::result::Result<Vec<A
 fn inputs(plan: &Arc<dyn ExecutionPlan>, stages: &mut Vec<Arc<dyn ExecutionPlan>>) -> std::result::Result<(), Refusal> {
     if plan.is::<ScalarSubqueryExec>() {
         return Err("the value of a subquery is computed after workers have begun".to_owned());
-    }
-    if plan.is::<RecursiveQueryExec>() && plan.exists(|node| Ok(node.is_network_boundary())).unwrap_or(true) {
-        // Each round would read the rows of a stage that are there once.
-        return Err("a query that reads itself would read rows of workers".to_owned());
     }
     if let Some(boundary) = plan.as_network_boundary() {
         let stage = boundary.input_stage();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
+use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::scalar::ScalarValue;
@@ -84,6 +85,13 @@ impl Follower {
         match node {
             LogicalPlan::TableScan(scan) => {
                 let provider = source_as_provider(&scan.source).ok();
+                if provider.as_ref().is_some_and(|provider| provider.is::<CteWorkTable>()) {
+                    // The rows of a recursive table, whose columns have the same names.
+                    for column in scan.projected_schema.columns() {
+                        self.come_from(&column, Expr::Column(Column::new_unqualified(&column.name)));
+                    }
+                    return;
+                }
                 let table = provider.as_ref().and_then(|provider| provider.downcast_ref::<EmptyTable>());
                 let name = table.map_or_else(|| scan.table_name.table().to_owned(), |table| table.name.clone());
                 for column in scan.projected_schema.columns() {

@@ -5,8 +5,10 @@
 //! own sources. So nothing has to be restored when a text ends.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Cte;
 
@@ -29,16 +31,44 @@ struct Frame<'e> {
     parent: Environment<'e>,
 }
 
-/// A CTE and the environment of its own text: the CTEs before it, never itself.
+/// A CTE and the environment of its own text: the CTEs before it, never its own rows.
 #[derive(Clone)]
 pub(super) struct Visible<'e> {
     pub(super) cte: Arc<Cte>,
     pub(super) environment: Environment<'e>,
     /// The name as it was written, for messages.
     pub(super) name: String,
+    pub(super) meaning: Meaning,
     /// The plans of the CTE so far: one for each [`Order`] in which it is read. A CTE that nothing reads is
     /// resolved once too, so that mistakes in it are reported.
     pub(super) unfolded: Arc<Mutex<Vec<Unfolded>>>,
+}
+
+/// What the name of a CTE means at a place.
+#[derive(Debug, Clone)]
+pub(super) enum Meaning {
+    /// Its rows.
+    Query,
+    /// The same of a CTE of WITH RECURSIVE, which may read itself.
+    Recursive,
+    /// Nothing yet: the place is in the text of the CTE itself, or of one that it reads.
+    Pending,
+    /// The rows of the round before, in the last query of its UNION.
+    Itself(Arc<WorkRows>),
+}
+
+/// The rows that a recursive CTE reads of itself.
+#[derive(Debug)]
+pub(super) struct WorkRows {
+    /// The name of the table that stands for them.
+    pub(super) table: String,
+    pub(super) schema: SchemaRef,
+    pub(super) columns: Vec<Output>,
+    pub(super) row: Row,
+    /// The column that is true in the row that is none of them and only begins the first round, if there is one.
+    pub(super) begins: Option<String>,
+    /// How many places read them.
+    pub(super) readers: AtomicUsize,
 }
 
 /// A CTE's plan, which each place that reads it has under column names of its own.
@@ -72,18 +102,35 @@ impl<'e> Environment<'e> {
         Self { sources: None, ..self }
     }
 
-    /// The environment with the CTEs of a WITH clause, each seeing those before it.
-    pub(super) fn with(&self, ctes: &[Arc<Cte>]) -> Self {
+    /// The environment with the CTEs of a WITH clause, each seeing those before it. The names of a `recursive` one hide what
+    /// is outside from all of its CTEs, themselves included.
+    pub(super) fn with(&self, ctes: &[Arc<Cte>], recursive: bool) -> Self {
         let mut environment = self.clone();
+        if recursive {
+            let hidden = ctes.iter().map(|cte| environment.visible(cte, Meaning::Pending)).collect();
+            environment = environment.under(hidden);
+        }
         for cte in ctes {
-            let name = cte.alias.name.value.clone();
-            let key = name.to_lowercase();
-            let visible =
-                Visible { cte: Arc::clone(cte), environment: environment.clone(), name, unfolded: Arc::default() };
-            let frame = Frame { tables: HashMap::from([(key, visible)]), parent: environment.clone() };
-            environment.frame = Some(Arc::new(frame));
+            let meaning = if recursive { Meaning::Recursive } else { Meaning::Query };
+            let visible = environment.visible(cte, meaning);
+            environment = environment.under(vec![visible]);
         }
         environment
+    }
+
+    /// The environment in which a CTE reads its own rows of the round before.
+    pub(super) fn with_itself(&self, cte: &Arc<Cte>, rows: &Arc<WorkRows>) -> Self {
+        self.under(vec![self.visible(cte, Meaning::Itself(Arc::clone(rows)))])
+    }
+
+    fn visible(&self, cte: &Arc<Cte>, meaning: Meaning) -> Visible<'e> {
+        let name = cte.alias.name.value.clone();
+        Visible { cte: Arc::clone(cte), environment: self.clone(), name, meaning, unfolded: Arc::default() }
+    }
+
+    fn under(&self, visible: Vec<Visible<'e>>) -> Self {
+        let tables = visible.into_iter().map(|visible| (visible.name.to_lowercase(), visible)).collect();
+        Self { frame: Some(Arc::new(Frame { tables, parent: self.clone() })), ..self.clone() }
     }
 
     /// The CTE of a name, in any case.
@@ -104,7 +151,8 @@ impl<'e> Environment<'e> {
         let mut names = Vec::new();
         let mut environment = self;
         while let Some(frame) = &environment.frame {
-            names.extend(frame.tables.values().map(|visible| visible.name.clone()));
+            let readable = frame.tables.values().filter(|visible| !matches!(visible.meaning, Meaning::Pending));
+            names.extend(readable.map(|visible| visible.name.clone()));
             environment = &frame.parent;
         }
         names.reverse();

@@ -54,6 +54,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) resolved: Resolved,
     /// Names that stand alone in the statement's own text and are NULL because no record ever had them; the first eight.
     pub(crate) never_seen: Vec<Failure>,
+    /// Whether a subquery of it reads a row of a query around it.
+    pub(crate) correlated: bool,
 }
 
 /// Resolves a statement over the tables of `binding`.
@@ -69,7 +71,7 @@ pub(crate) fn statement(query: &Query, binding: Binding<'_>, limits: &TextLimits
 /// # Errors
 /// As [`statement`].
 pub(crate) fn saved_body(saved: &SavedQuery, binding: Binding<'_>, limits: &TextLimits) -> Result<ResolvedStatement> {
-    resolved(&saved.body, &Environment::over(binding.sources).with(&saved.ctes), binding, limits)
+    resolved(&saved.body, &Environment::over(binding.sources).with(&saved.ctes, saved.recursive), binding, limits)
 }
 
 /// Resolves a statement and gives the names in it that are NULL because no record ever had them, with the nearest name
@@ -90,7 +92,7 @@ fn environment(binding: Binding<'_>) -> Environment<'_> {
     match binding.tables {
         Tables::Sources => sources,
         // The text of a grant sees sources, the statement that reads the grant does not.
-        Tables::Granted(saved) => sources.with(&saved.ctes).without_sources(),
+        Tables::Granted(saved) => sources.with(&saved.ctes, saved.recursive).without_sources(),
     }
 }
 
@@ -103,5 +105,6 @@ fn resolved(
     let Binding { tables: _, sources: _, arguments, now } = binding;
     let mut resolver = Resolver::new(resolve_query, arguments, now, limits, Remarks::default());
     let resolved = resolve_query(&mut resolver, query, environment, None, Order::Kept)?;
-    Ok(ResolvedStatement { resolved, never_seen: resolver.remarks.into_alone() })
+    let correlated = resolver.correlated;
+    Ok(ResolvedStatement { resolved, never_seen: resolver.remarks.into_alone(), correlated })
 }

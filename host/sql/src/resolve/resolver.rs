@@ -32,6 +32,8 @@ pub(super) struct Resolver<'a> {
     /// How many conditions of CASE and IF are around the expression that is resolved.
     pub(super) conditions: usize,
     pub(super) remarks: Remarks,
+    /// Whether a subquery reads a row of a query around it.
+    pub(super) correlated: bool,
     /// What plan columns are called in the text, for messages.
     pub(super) labels: HashMap<String, String>,
     /// Names that stand for items of a select list which are keys of grouping sets, and what these compute.
@@ -57,6 +59,7 @@ impl<'a> Resolver<'a> {
             now,
             conditions: 0,
             remarks,
+            correlated: false,
             labels: HashMap::new(),
             named_keys: HashMap::new(),
             paths: HashSet::new(),

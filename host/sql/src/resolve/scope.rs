@@ -117,16 +117,6 @@ impl Relation {
 }
 
 impl Scope<'_> {
-    /// Whether a value in scope here reads the plan column `name`.
-    pub(super) fn has_column(&self, name: &str) -> bool {
-        let reads = |value: &Typed| value.expr.column_refs().iter().any(|column| column.name == name);
-        let here = self.relations.iter().any(|relation| match relation {
-            Relation::Table { columns, .. } => columns.iter().any(|column| reads(&column.value)),
-            Relation::Element { value, .. } => reads(value),
-        });
-        here || self.inline && self.parent.is_some_and(|parent| parent.has_column(name))
-    }
-
     /// Whether a table or element has this alias, here or around.
     pub(super) fn has_alias(&self, name: &str) -> bool {
         let is = |relation: &Relation| relation.alias().is_some_and(|alias| alias.eq_ignore_ascii_case(name));

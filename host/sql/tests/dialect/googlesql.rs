@@ -49,3 +49,18 @@ fn named_arguments_and_bytes_answer_as_the_reference() {
 fn casts_in_a_format_answer_as_the_reference() {
     check("cast_in_format", Some("refused_cast_in_format"));
 }
+
+#[test]
+fn correlated_subqueries_answer_as_the_reference() {
+    check("correlated_subqueries", Some("refused_correlated_subqueries"));
+}
+
+#[test]
+fn recursive_tables_answer_as_the_reference() {
+    check("recursive_tables", Some("refused_recursive_tables"));
+}
+
+#[test]
+fn expressions_with_names_and_chained_calls_answer_as_the_reference() {
+    check("with_expressions", Some("refused_with_expressions"));
+}

@@ -147,3 +147,29 @@ fn a_day_of_a_stored_time_is_compared_as_it_stands() {
     let number = plan("CAST(event_message AS INT64) >= 7 AND n > 0");
     assert!(number.contains("CASE") && number.contains("n@"), "{number}");
 }
+
+/// Nor in the rounds of a recursive table, or for the keys of a correlated subquery.
+#[test]
+fn recursion_and_correlation_stay_within_the_grant() {
+    let world = world();
+    for fails in ["CAST(event_message AS INT64)", "1 / IF(event_message = 'secret', 0, 1)"] {
+        for sql in [
+            format!(
+                "WITH RECURSIVE r AS (SELECT id, event_message FROM t UNION DISTINCT SELECT t.id, t.event_message FROM r JOIN t ON {} IS NOT NULL) SELECT id FROM r",
+                fails.replace("event_message", "t.event_message")
+            ),
+            format!(
+                "SELECT id, (SELECT COUNT(*) FROM t AS b WHERE b.id > a.id AND {} IS NOT NULL) AS c FROM t AS a",
+                fails.replace("event_message", "b.event_message")
+            ),
+            format!(
+                "SELECT id, (SELECT COUNT(*) FROM t AS b WHERE b.id > a.id) AS c FROM (SELECT id, {fails} AS x FROM t) AS a WHERE x IS NOT NULL"
+            ),
+        ] {
+            let rows = world.granted(GRANT, &sql).unwrap_or_else(|failure| panic!("{failure}: {sql}"));
+            let ids: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+            assert_eq!(ids.len(), 2, "{sql}: {rows}");
+            assert!(ids.iter().all(|id| *id == json!("1") || *id == json!("3")), "{sql}: {rows}");
+        }
+    }
+}

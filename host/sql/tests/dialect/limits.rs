@@ -56,6 +56,9 @@ fn what_a_statement_holds_is_bounded() {
         "select array(select repeat(a.s, 100) from t a)",
         "select string_agg(a.s) from t a, t b",
         "select count(*) from (select distinct a.s || cast(b.n as string) from t a, t b)",
+        // The rows of a round, and those that DISTINCT compares with.
+        "with recursive r as (select n, s from t union distinct select n + 2000, s from r) select count(*) from r",
+        "with recursive r as (select n, s from t union all select r.n, r.s from r, t) select count(*) from r",
         // Windows over everything.
         "select sum(a.n) over () from t a, t b",
         "select row_number() over (order by a.n, b.n), ntile(3) over (order by a.n) from t a, t b",
@@ -88,6 +91,8 @@ fn the_stop_sign_ends_what_does_not_let_go() {
         // All of it: the first rows of a window may come soon.
         "select max(m) from (select max(n) over (order by n rows between 10000 preceding and 10000 following) as m from t, unnest(generate_array(1, 100)) x)",
         "select (select count(*) from unnest(generate_array(1, 2000)) as x where x > t.n and regexp_contains(t.s, 'a.*b.*c')) from t",
+        // Every pair of a key and a row.
+        "select count(*) from t a where (select count(*) from t b where length(concat(a.s, b.s)) > b.n) > 5",
     ] {
         stops(&world, sql, Duration::from_secs(3));
     }
@@ -256,4 +261,24 @@ fn long_constants_are_what_they_were() {
     for (sql, expected) in json_cases(CASES, "long_constants_are_what_they_were") {
         assert_eq!(world.rows(sql), expected, "{sql}");
     }
+}
+
+/// A recursive table ends with an error that tells which bound it met.
+#[test]
+fn recursive_tables_are_bounded() {
+    let world = world(1_000);
+    for (sql, bound) in [
+        ("with recursive r as (select 1 as n union all select n + 1 from r) select count(*) from r", "10000 rounds"),
+        (
+            "with recursive r as (select n from t union all select r.n from r, unnest(generate_array(1, 200)) x) select count(*) from r",
+            "10000000 rows",
+        ),
+    ] {
+        assert!(limited(&world, sql).message.contains(bound), "{sql}");
+    }
+    // What is not read is not made.
+    let rows = world.rows(
+        "with recursive r as (select 1 as n union all select n + 1 from r) select count(*) as c from (select n from r limit 7)",
+    );
+    assert_eq!(rows, json!([{"c": 7}]));
 }

@@ -62,6 +62,11 @@ fn a_statement_reads_what_it_uses_of_its_grants() {
         ("SELECT DISTINCT n FROM t", "t: n"),
         ("SELECT s.a FROM (SELECT STRUCT(id AS a, n AS b) AS s FROM t)", "t: id"),
         ("SELECT 1 AS one", ""),
+        ("SELECT (SELECT MAX(u.path) FROM u WHERE u.id < t.id) AS p FROM t", "t: id|u: id, path"),
+        (
+            "SELECT n FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id <> t.metadata[0].response[0].path)",
+            "t: metadata.response.path, n|u: id",
+        ),
     ];
     for (body, expected) in cases {
         let expected: Vec<&str> = expected.split('|').filter(|table| !table.is_empty()).collect();
@@ -84,4 +89,21 @@ fn a_grant_may_have_columns_of_any_type() {
     let of = |body: &str| of_statement(&format!("{grants}{body}"), None);
     assert_eq!(of("SELECT id FROM t WHERE at > DATETIME '2026-01-01 00:00:00'"), ["t: at, id"]);
     assert_eq!(of("SELECT j.a FROM t"), ["t: j"]);
+}
+
+#[test]
+fn lineage_sees_through_recursion() {
+    let body = "WITH RECURSIVE r AS (SELECT id AS k, n FROM logs WHERE project = @project UNION ALL SELECT o.id, r.n + 1 FROM r JOIN `other.logs` AS o \
+                ON o.n = r.n WHERE r.n < 5), logs_of AS (SELECT k FROM r) SELECT k FROM logs_of";
+    assert_eq!(of_grant(body, "r"), ["logs: id, n, project", "other.logs: id, n"]);
+    assert_eq!(of_statement(body, None), ["logs_of: k"]);
+    assert_eq!(of_statement(body, Some("SELECT n FROM r")), ["r: n"]);
+    let saved = SavedQuery::parse(body).unwrap();
+    assert_eq!(saved.relations().into_iter().collect::<Vec<_>>(), ["logs", "other.logs"]);
+    assert_eq!(saved.tables(), ["r", "logs_of"]);
+    // A name of a WITH RECURSIVE is never a table outside.
+    let saved =
+        SavedQuery::parse("WITH RECURSIVE a AS (SELECT * FROM logs), logs AS (SELECT 1 AS n) SELECT * FROM a").unwrap();
+    assert!(saved.relations().is_empty());
+    assert_eq!(told(world().reads_of_grant(&saved, "a")), Vec::<String>::new());
 }

@@ -4,6 +4,7 @@ pub(crate) mod barrier;
 pub(crate) mod context;
 pub(crate) mod list_copies;
 pub(crate) mod needless_barriers;
+pub(crate) mod rounds;
 pub(crate) mod stoppable_join;
 pub(crate) mod stoppable_rules;
 pub(crate) mod window_memory;

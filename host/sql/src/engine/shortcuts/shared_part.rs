@@ -52,7 +52,8 @@ pub(crate) fn with_leaves(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let mut places = HashMap::new();
     count(plan, false, &mut places);
     places.retain(|_, place| place.readers > 1 && place.all_whole);
-    if places.is_empty() {
+    // A part would be computed once for all rounds of a recursive table.
+    if places.is_empty() || plan.exists(|node| Ok(matches!(node, LogicalPlan::RecursiveQuery(_))))? {
         return Ok(None);
     }
     let mut chosen = HashMap::new();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, lit, when};
@@ -9,6 +10,7 @@ use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
     AccessExpr, Expr as Ast, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Subscript,
 };
+use tidegate_functions::context::planning;
 use tidegate_model::{Code, Failure, Position, nearest};
 
 use super::overflow;
@@ -21,6 +23,20 @@ use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::kernel;
 use crate::typing::{Conversion, stored_field};
+
+/// How many parts of an expression are copied for nothing.
+const FEW_PARTS: usize = 8;
+
+/// How many parts an expression has.
+fn size(expr: &Expr) -> usize {
+    let mut parts = 0;
+    // The closure never fails, so neither does the walk.
+    let _ = expr.apply(|_| {
+        parts += 1;
+        Ok(TreeNodeRecursion::Continue)
+    });
+    parts
+}
 
 /// The part of a JSON value at a step of a path, as JSON.
 fn json_step(value: &Typed, step: String) -> Typed {
@@ -84,7 +100,15 @@ impl Resolver<'_> {
         };
         let found = overflow::found_in(scope, &first.value, scope.find(first, rest.is_empty())?);
         let mut value = match found {
-            Found::Value(value) => value,
+            Found::Value(value) => {
+                // What a name stands for is copied, and may name others of its kind.
+                let size = if matches!(value.expr, Expr::Column(_)) { 1 } else { size(&value.expr) };
+                if size > FEW_PARTS {
+                    planning::charge(planning::EXPRESSION.saturating_mul(size / FEW_PARTS));
+                    planning::check()?;
+                }
+                value
+            }
             Found::Absent => {
                 self.remarks.absent_alone(first, scope);
                 Typed::null()

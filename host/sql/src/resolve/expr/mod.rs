@@ -27,6 +27,7 @@ mod select_list;
 mod subquery;
 mod subquery_plan;
 mod window;
+mod with;
 
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;

@@ -79,7 +79,9 @@ impl Resolver<'_> {
                             self.qualified(&parts, scope, at)?
                         }
                         SelectItemQualifiedWildcardKind::Expr(ast) => {
-                            let value = self.expr(ast, &mut Context::new(scope, environment, Clause::Select))?;
+                            let calls = Some(&mut *calls);
+                            let cx = Context::new(scope, environment, Clause::Select);
+                            let value = self.expr(ast, &mut Context { calls, windows, guarded, ..cx })?;
                             fields_of(&value, at)?
                         }
                     };

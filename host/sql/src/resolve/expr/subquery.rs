@@ -22,7 +22,7 @@ use tidegate_model::{Code, Position};
 use super::array_subquery::one_column;
 use super::subquery_plan::{OrderedPlan, is_one_row, ordered_plan, slice, subqueries};
 use super::{boolean, negate_if};
-use crate::fail::{Planning, Result, fail, place, unsupported};
+use crate::fail::{Planning, Result, fail, place};
 use crate::resolve::context::{Context, Decides};
 use crate::resolve::resolved::{Order, Output, Resolved, Row};
 use crate::resolve::resolver::Resolver;
@@ -53,7 +53,7 @@ impl Resolver<'_> {
             return Err(one_column(resolved.columns.len(), place(query)));
         };
         let (ty, value) = (column.ty.clone(), Expr::Column(column.column.clone()));
-        let correlated = self.joinable(&resolved.plan, cx, place(query))?;
+        let correlated = self.is_correlated(&resolved.plan);
         if correlated && !is_one_row(&resolved.plan) {
             return self.of_joined(resolved, value, ty);
         }
@@ -116,7 +116,7 @@ impl Resolver<'_> {
             return Ok(negate_if(negated, subquery.exists()?));
         }
         let resolved = self.query_within(query, cx, Order::Dropped)?;
-        let correlated = self.joinable(&resolved.plan, cx, place(query))?;
+        let correlated = self.is_correlated(&resolved.plan);
         if is_one_row(&resolved.plan) {
             return Ok(boolean(lit(!negated)));
         }
@@ -186,7 +186,7 @@ impl Resolver<'_> {
         let mut resolved = self.query_within(query, cx, Order::Dropped)?;
         resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
-        let correlated = self.joinable(&resolved.plan, cx, at)?;
+        let correlated = self.is_correlated(&resolved.plan);
         if correlated && is_one_row(&resolved.plan) {
             let (ty, item) = (column.ty.clone(), Expr::Column(column.column.clone()));
             let item = Typed::new(Expr::ScalarSubquery(subquery(one_row(resolved.plan, item)?)), ty);
@@ -244,7 +244,7 @@ impl Resolver<'_> {
             (_, [column]) => Typed::new(Expr::Column(column.column.clone()), column.ty.clone()),
             (_, columns) => return Err(one_column(columns.len(), at)),
         };
-        let correlated = self.joinable(&resolved.plan, cx, at)?;
+        let correlated = self.is_correlated(&resolved.plan);
         let ty = Type::Array(Box::new(item.ty));
         if correlated && is_one_row(&resolved.plan) {
             let name = self.fresh();
@@ -259,37 +259,11 @@ impl Resolver<'_> {
         Ok(Typed::new(core::coalesce(vec![rows, empty.expr]), ty))
     }
 
-    /// Whether a subquery reads the outer row.
-    ///
-    /// # Errors
-    /// If the engine would make a wrong join of it, or none.
-    fn joinable(&self, plan: &LogicalPlan, cx: &Context<'_, '_>, at: Option<Position>) -> Result<bool> {
-        let (mut outer, mut own, mut windowed) = (Vec::new(), HashSet::new(), false);
-        plan.apply_with_subqueries(|node| {
-            own.extend(node.schema().fields().iter().map(|field| field.name().clone()));
-            node.apply_expressions(|expr| {
-                expr.apply(|part| {
-                    if let Expr::OuterReferenceColumn(_, column) = part {
-                        outer.push(column.name.clone());
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })
-            })?;
-            windowed |= matches!(node, LogicalPlan::Window(_)) && !node.all_out_ref_exprs().is_empty();
-            Ok(TreeNodeRecursion::Continue)
-        })
-        .planned()?;
-        outer.retain(|column| !own.contains(column));
-        if outer.iter().any(|column| !cx.scope.has_column(column)) {
-            let what = "a subquery that uses columns of a query around the enclosing one";
-            return Err(unsupported(what, Some("select them there, or write a JOIN"), at));
-        }
-        if windowed {
-            let what = "a window function in a subquery that uses columns of the enclosing query";
-            let instead = Some("compute it in a WITH, with PARTITION BY, and compare its columns");
-            return Err(unsupported(what, instead, at));
-        }
-        Ok(!outer.is_empty())
+    /// Whether a subquery reads the outer row, or that of a query around it.
+    fn is_correlated(&mut self, plan: &LogicalPlan) -> bool {
+        let correlated = !outer_columns(plan).is_empty();
+        self.correlated |= correlated;
+        correlated
     }
 
     /// `SELECT AS STRUCT` in a subquery: its columns become one struct.
@@ -315,8 +289,27 @@ fn as_struct(columns: &[Output]) -> Typed {
 }
 
 fn subquery(plan: LogicalPlan) -> Subquery {
-    let outer_ref_columns = plan.all_out_ref_exprs();
+    let outer_ref_columns = outer_columns(&plan);
     Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+/// The columns of enclosing queries that a subquery reads, by itself or in a subquery of its own.
+fn outer_columns(plan: &LogicalPlan) -> Vec<Expr> {
+    let (mut outer, mut own) = (Vec::new(), HashSet::new());
+    // The closures never fail, so neither does the walk.
+    let _ = plan.apply_with_subqueries(|node| {
+        own.extend(node.schema().fields().iter().map(|field| field.name().clone()));
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                if matches!(part, Expr::OuterReferenceColumn(..)) && !outer.contains(part) {
+                    outer.push(part.clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    outer.retain(|part| !matches!(part, Expr::OuterReferenceColumn(_, column) if own.contains(&column.name)));
+    outer
 }
 
 /// A value of a plan's only row. The plan's limit is removed: it does not change one row, and the engine makes no join of

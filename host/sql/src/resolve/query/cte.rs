@@ -10,7 +10,7 @@ use tidegate_model::{Code, Position};
 use crate::barrier::above_barrier;
 use crate::catalog::SavedTable;
 use crate::fail::{Planning, Result, fail};
-use crate::resolve::environment::{Environment, Unfolded, Visible};
+use crate::resolve::environment::{Environment, Meaning, Unfolded, Visible};
 use crate::resolve::resolved::{Order, Output, Resolved};
 use crate::resolve::resolver::Resolver;
 
@@ -38,7 +38,10 @@ impl Resolver<'_> {
             }
             None => {
                 let (before, charged, mark) = (self.relations(), planning::charged(), self.remarks.mark());
-                let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
+                let resolved = match visible.meaning {
+                    Meaning::Recursive => self.recursive_cte(visible, order),
+                    _ => self.query(&visible.cte.query, &visible.environment, None, order),
+                };
                 if is_granted {
                     self.remarks.forget(mark);
                 }

@@ -17,7 +17,7 @@ use super::unpivot::Unpivot;
 use crate::barrier::held_to;
 use crate::catalog::StoredTable;
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
-use crate::resolve::environment::Environment;
+use crate::resolve::environment::{Environment, Meaning};
 use crate::resolve::resolved::{Order, Resolved, Row};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::row_policy;
@@ -211,7 +211,18 @@ impl Resolver<'_> {
         }
         let full = parts.join(".");
         if let Some(visible) = environment.find(&full) {
-            let resolved = self.expand(&visible, environment, order, at)?;
+            let resolved = match &visible.meaning {
+                Meaning::Pending => {
+                    let message = format!(
+                        "{} cannot be read here; a recursive CTE reads itself once, in the last query of a UNION ALL or UNION \
+                         DISTINCT, and two CTEs cannot read each other",
+                        visible.name
+                    );
+                    return Err(invalid(message, at));
+                }
+                Meaning::Itself(rows) => self.work_rows(rows, at)?,
+                Meaning::Query | Meaning::Recursive => self.expand(&visible, environment, order, at)?,
+            };
             let columns: Vec<&str> = visible.cte.alias.columns.iter().map(|c| c.name.value.as_str()).collect();
             return source_of(resolved, alias, Some(&visible.name), &columns, parent);
         }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchemaRef};
 use datafusion::functions_aggregate::expr_fn::{count, min};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{Aggregate, Subquery};
@@ -64,6 +64,8 @@ pub(super) struct Grouped<'l> {
     pub(super) keys: Keys,
     pub(super) calls: &'l Calls,
     pub(super) labels: &'l HashMap<String, String>,
+    /// The columns of the rows.
+    pub(super) rows: DFSchemaRef,
 }
 
 impl Grouped<'_> {
@@ -196,7 +198,7 @@ impl Grouped<'_> {
                     let column = match self.keys.keys.iter().find(|key| key.expr == of_row) {
                         Some(key) => Column::new_unqualified(&key.column),
                         None => {
-                            if self.labels.contains_key(&column.name) && !self.calls.carries(&column.name) {
+                            if self.rows.has_column_with_unqualified_name(&column.name) {
                                 *stray = Some(column.name.clone());
                             }
                             column

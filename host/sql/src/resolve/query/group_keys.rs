@@ -1,11 +1,12 @@
 //! The keys of a GROUP BY, and the grouping sets that they make.
 
 use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, col};
 use sqlparser::ast::{Expr as Ast, GroupByExpr, GroupByWithModifier};
 use tidegate_model::{Code, Failure, Position};
 
-use crate::fail::{Result, fail, invalid, place, unsupported};
+use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
 use crate::resolve::calls::Calls;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
@@ -153,6 +154,21 @@ impl Resolver<'_> {
         }
     }
 
+    /// An expression with what they compute in the place of the columns that stand for keys.
+    fn without_names(&self, expr: Expr) -> Result<Expr> {
+        if self.named_keys.is_empty() {
+            return Ok(expr);
+        }
+        let replaced = expr.transform(|part| {
+            let named = match &part {
+                Expr::Column(column) => self.named_keys.get(&column.name),
+                _ => None,
+            };
+            Ok(named.map_or_else(|| Transformed::no(part.clone()), |named| Transformed::yes(named.clone())))
+        });
+        Ok(replaced.planned()?.data)
+    }
+
     /// The number of a key, which is added where it is new.
     pub(super) fn key(&mut self, keys: &mut Keys, value: Typed, at: Option<Position>) -> Result<usize> {
         if !value.ty.is_groupable() {
@@ -164,7 +180,8 @@ impl Resolver<'_> {
                 Some(named) => (Some(column.name.clone()), named.clone()),
                 None => (None, expr),
             },
-            _ => (None, expr),
+            // A key may be computed of an alias that is a key itself.
+            _ => (None, self.without_names(expr)?),
         };
         // Equal constants of several items are several keys.
         let is_named = |key: &Key| name.as_ref().is_some_and(|name| key.names.contains(name));

@@ -4,7 +4,7 @@
 //! files below it call back [`Resolver::query`] here and each other downwards only:
 //!
 //! - `select` is one SELECT, made of `group_keys`, `group`, `distinct_key`, `own_aggregates`, `windows` and `fallible_filters`;
-//! - `from` are tables and joins, made of `cte`, `unnest`, `join`, `pivot` and `unpivot`;
+//! - `from` are tables and joins, made of `cte` with `recursive`, `unnest`, `join`, `pivot` and `unpivot`;
 //! - `set_operation` is UNION, INTERSECT and EXCEPT, with `set_columns`;
 //! - `pipe` is the pipe syntax over all of these, with `pipe_rows`, `pipe_columns`, `pipe_aggregate` and `pipe_scope`.
 
@@ -22,6 +22,7 @@ mod pipe_columns;
 mod pipe_rows;
 mod pipe_scope;
 mod pivot;
+mod recursive;
 mod select;
 mod set_columns;
 mod set_operation;
@@ -44,6 +45,7 @@ use super::resolver::Resolver;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::sorting::{ordinal, sort_keys, sorted, with_stored_last};
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
+use crate::piece_names::by_dependency;
 use crate::typed::Typed;
 
 /// Resolves a query, its own CTEs included.
@@ -126,18 +128,17 @@ impl Resolver<'_> {
 
     /// The environment with the CTEs of a WITH.
     fn with_ctes<'e>(&self, with: &With, environment: &Environment<'e>) -> Result<Environment<'e>> {
-        if with.recursive {
-            let instead = Some("UNNEST(GENERATE_ARRAY(1, 10)) AS n makes rows");
-            return Err(unsupported("WITH RECURSIVE", instead, place(with)));
-        }
         for (i, cte) in with.cte_tables.iter().enumerate() {
             let name = &cte.alias.name;
             if with.cte_tables.iter().take(i).any(|other| other.alias.name.value.eq_ignore_ascii_case(&name.value)) {
                 return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
             }
         }
-        let ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
-        Ok(environment.with(&ctes))
+        let mut ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
+        if with.recursive {
+            ctes = by_dependency(ctes);
+        }
+        Ok(environment.with(&ctes, with.recursive))
     }
 
     /// Resolves the CTEs of a WITH that nothing has read, so that mistakes in them are reported.

@@ -4,6 +4,7 @@
 //! columns that neither the aggregates nor the pivoted expression read are the keys.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -118,7 +119,8 @@ impl Resolver<'_> {
             }
         }
         let prefix = self.fresh();
-        let grouped = Grouped { keys, calls: &filtered, labels: &self.labels };
+        let rows = Arc::clone(plan.schema());
+        let grouped = Grouped { keys, calls: &filtered, labels: &self.labels, rows };
         let builder = grouped.plan(LogicalPlanBuilder::from(plan), &prefix)?;
         let mut values = Vec::with_capacity(outputs.len());
         for (name, value) in outputs {

@@ -1,5 +1,7 @@
 //! One SELECT: FROM, WHERE, grouping, HAVING, the select list, DISTINCT, ORDER BY and LIMIT.
 
+use std::sync::Arc;
+
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, SortExpr, col};
 use sqlparser::ast::{
@@ -111,7 +113,8 @@ impl Resolver<'_> {
         let groups = !keys.is_empty() || !calls.aggregates.is_empty() || having.is_some() || select_groups(select);
         if groups {
             let prefix = self.fresh();
-            let grouped = Grouped { keys, calls: &calls, labels: &self.labels };
+            let rows = Arc::clone(builder.schema());
+            let grouped = Grouped { keys, calls: &calls, labels: &self.labels, rows };
             builder = grouped.plan(builder, &prefix)?;
             for (value, item) in values.iter_mut().zip(&items) {
                 value.expr = grouped.over(value.expr.clone(), item.at)?;

@@ -125,7 +125,7 @@ impl Resolver<'_> {
 }
 
 /// The left side of a set operation without the marker of how it matches columns, and that.
-fn unmarked(left: &SetExpr) -> Result<(&SetExpr, Option<Matching>)> {
+pub(super) fn unmarked(left: &SetExpr) -> Result<(&SetExpr, Option<Matching>)> {
     if let SetExpr::SetOperation { left: inner, right, .. } = left
         && let Some(matching) = matching_of(right)
     {
@@ -135,7 +135,7 @@ fn unmarked(left: &SetExpr) -> Result<(&SetExpr, Option<Matching>)> {
 }
 
 /// A column of a query, or NULL where it has none; `constant` asks for the literal that the column is, if it is one.
-fn typed_of(query: &Resolved, place: Option<usize>, constant: bool) -> Typed {
+pub(super) fn typed_of(query: &Resolved, place: Option<usize>, constant: bool) -> Typed {
     let Some(output) = place.and_then(|place| query.columns.get(place)) else { return Typed::null() };
     let literal = place.filter(|_| constant).and_then(|place| literal_of(&query.plan, place));
     Typed::new(literal.unwrap_or_else(|| Expr::Column(output.column.clone())), output.ty.clone())

@@ -260,9 +260,13 @@ fn presence_of(predicate: &Expr) -> Option<&Expr> {
     }
 }
 
-/// Whether an expression reads the row that it stands in.
+/// Whether an expression reads the row that it stands in, or one around it.
 fn reads(part: &Expr) -> bool {
-    matches!(part, Expr::Column(_) | Expr::OuterReferenceColumn(..))
+    match part {
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) => true,
+        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+        _ => false,
+    }
 }
 
 /// Whether a condition is the word TRUE.

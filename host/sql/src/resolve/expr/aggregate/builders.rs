@@ -188,9 +188,13 @@ pub(super) fn array_concat_agg(call: AggregateCall<'_>) -> Result<Built> {
         }
         ty => return Err(invalid(format!("ARRAY_CONCAT_AGG takes arrays, not values of type {ty}"), call.at)),
     };
-    let order_by = call.clauses.order_by.clone();
-    let clauses = Clauses { filter: present(&value, call.clauses), order_by, ..Clauses::default() };
-    Ok((collected(list_function(&clauses), vec![value.expr], &clauses), value.ty))
+    let Clauses { order_by, having, limit, .. } = call.clauses.clone();
+    let clauses = Clauses { filter: present(&value, call.clauses), order_by, having, ..Clauses::default() };
+    let lists = match limit.and_then(|limit| usize::try_from(limit).ok()) {
+        Some(limit) => first_of(limit, value.expr, &clauses),
+        None => collected(list_function(&clauses), vec![value.expr], &clauses),
+    };
+    Ok((lists, value.ty))
 }
 
 pub(super) fn string_agg(call: AggregateCall<'_>) -> Result<Built> {

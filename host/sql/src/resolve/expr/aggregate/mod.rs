@@ -86,12 +86,13 @@ impl Resolver<'_> {
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
         let value = (function.finish)(Typed::new(carried(&mut calls.aggregates, expr, fresh), ty));
         Ok(match limit {
-            // No array is longer than an i32 counts, and the engine takes no larger number.
-            Some(limit) => {
+            // No array is longer than an i32 counts, and the engine takes no larger number. Of ARRAY_CONCAT_AGG the limit is that of
+            // the arrays that are joined.
+            Some(limit) if name != table::ARRAY_CONCAT_AGG => {
                 let end = lit(limit.min(i64::from(i32::MAX)));
                 Typed::new(nested::array_slice(value.expr, lit(1_i64), end, None), value.ty)
             }
-            None => value,
+            _ => value,
         })
     }
 

@@ -36,6 +36,7 @@ pub(in crate::resolve::expr) struct Aggregate {
 }
 
 pub(super) const ANY_VALUE: &str = "ANY_VALUE";
+pub(super) const ARRAY_CONCAT_AGG: &str = "ARRAY_CONCAT_AGG";
 pub(super) const ARRAY_AGG: Aggregate = Aggregate::new("ARRAY_AGG", 1, build::array_agg).with_limit();
 /// Which key it is about is known after grouping only, so [`super`] resolves it.
 pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::grouping).without_having();
@@ -55,9 +56,9 @@ static TABLE: [Aggregate; 33] = [
     Aggregate::new("APPROX_TOP_COUNT", 2, build::approx_top_count),
     Aggregate::new("APPROX_TOP_SUM", 3, build::approx_top_sum),
     ARRAY_AGG,
-    Aggregate::new("ARRAY_CONCAT_AGG", 1, build::array_concat_agg)
+    Aggregate::new(ARRAY_CONCAT_AGG, 1, build::array_concat_agg)
+        .with_limit()
         .without_window()
-        .without_having()
         .finished_by(|value| Typed::new(nested::flatten(value.expr), value.ty)),
     Aggregate::new("AVG", 1, build::average),
     Aggregate::new("BIT_AND", 1, |call| call.of_type(engine::bit_and_or_xor::bit_and_udaf(), &Int64)),

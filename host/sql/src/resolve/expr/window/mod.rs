@@ -7,11 +7,12 @@ mod spec;
 mod table;
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, WindowFunctionDefinition, cast, when};
 use sqlparser::ast::{
-    Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, NamedWindowDefinition,
-    NullTreatment, WindowType,
+    Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    NamedWindowDefinition, NullTreatment, Value, WindowType,
 };
 use tidegate_functions::aggregate::watched;
 use tidegate_model::{Position, nearest};
@@ -25,6 +26,7 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 use self::spec::Over;
 use self::table::WindowCall;
@@ -45,6 +47,9 @@ impl Resolver<'_> {
             let message = format!("the window function {name} is not allowed in {}; QUALIFY filters by it", cx.clause);
             return Err(invalid(message, at));
         };
+        if let Some(value) = self.with_default(name, call, (window, safe), at, cx)? {
+            return Ok(value);
+        }
         let over = self.over(window, named, at, cx)?;
         let aggregate = aggregate::find(name);
         let (expr, ty) = match aggregate {
@@ -89,6 +94,48 @@ impl Resolver<'_> {
         let value = Typed::new(expr, ty);
         let value = aggregate.map_or_else(|| value.clone(), |function| (function.finish)(value.clone())).uniform();
         Ok(value)
+    }
+
+    /// LAG and LEAD with a default that is no literal of the engine, such as a STRUCT: it is taken where there is no such row.
+    fn with_default(
+        &mut self,
+        name: &str,
+        call: &Function,
+        over: (&WindowType, bool),
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Option<Typed>> {
+        let FunctionArguments::List(list) = &call.args else { return Ok(None) };
+        let [_, _, FunctionArg::Unnamed(FunctionArgExpr::Expr(ast))] = list.args.as_slice() else { return Ok(None) };
+        if !matches!(name, "LAG" | "LEAD") {
+            return Ok(None);
+        }
+        let windows = cx.windows.take();
+        let default = self.expr(ast, cx);
+        cx.windows = windows;
+        let default = default?;
+        if default.expr.any_column_refs() {
+            return Err(invalid(format!("the default of {name} must be a constant"), at));
+        }
+        if default.literal().is_some() {
+            return Ok(None);
+        }
+        let mut list = list.clone();
+        list.args.truncate(2);
+        let without = Function { args: FunctionArguments::List(list.clone()), ..call.clone() };
+        let value = self.window(name, &without, over, at, cx)?;
+        let default = default.convert(&value.ty, Conversion::implicit(at))?;
+        if aggregate::ignores_nulls(call, &list) {
+            return Ok(Some(Typed::new(core::coalesce(vec![value.expr, default.expr]), value.ty)));
+        }
+        if let Some(first) = list.args.first_mut() {
+            let one = Value::Number("1".to_owned(), false).with_empty_span();
+            *first = FunctionArg::Unnamed(FunctionArgExpr::Expr(Ast::Value(one)));
+        }
+        let one = Function { args: FunctionArguments::List(list), ..call.clone() };
+        let there = self.window(name, &one, over, at, cx)?;
+        let value_or_default = when(there.expr.is_null(), default.expr).otherwise(value.expr).planned()?;
+        Ok(Some(Typed::new(value_or_default, value.ty)))
     }
 
     /// Checks the windows of a WINDOW clause, used or not.
