@@ -271,7 +271,7 @@ fn typed_arrays(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
-const BLANK: Token = Token::Whitespace(Whitespace::Space);
+pub(super) const BLANK: Token = Token::Whitespace(Whitespace::Space);
 
 /// For each `[` the index of the matching `]`, if there is one.
 fn closing_brackets(tokens: &[TokenWithSpan]) -> Vec<Option<usize>> {
@@ -317,7 +317,7 @@ fn list_of_typed_array(tokens: &[TokenWithSpan], start: usize) -> Option<usize> 
     None
 }
 
-fn is_blank(token: &Token) -> bool {
+pub(super) fn is_blank(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
 
@@ -332,6 +332,6 @@ fn single_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
+pub(super) fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
     matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
