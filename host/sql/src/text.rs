@@ -66,7 +66,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         let message = format!("the statement has {} tokens; at most {} are allowed", tokens.len(), limits.tokens);
         return Err(Failure::new(Code::TooLarge, message));
     }
-    let tokens = ranges::respelled(tokens);
+    let tokens = ranges::respelled(tokens)?;
     if brackets(&tokens) > limits.nesting {
         return Err(too_deep(limits));
     }
@@ -254,6 +254,8 @@ mod tests {
                 format!("select cast(1 as {})", nested("array<", "int64", ">")),
                 format!("select cast(1 as {})", nested("array<", "int64", " >")),
                 format!("select cast(1 as {})", nested("struct<a ", "int64", " >")),
+                format!("select cast(1 as {})", nested("struct<a range<date>, b range<date>, c ", "int64", ">")),
+                format!("select {} '[null, null)'", nested("range<", "date", ">")),
                 format!("select {}(1)", nested("struct<a ", "int64", " >")),
                 format!("select 1 from {}", nested("(", "t join u on true", ")")),
                 format!("select 1 from {}", nested("(", "t", ")")),

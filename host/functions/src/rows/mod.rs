@@ -104,10 +104,7 @@ impl Body {
 
     /// Whether the result is an array, of which a constant has a copy in each row.
     pub(crate) fn makes_arrays(self) -> bool {
-        matches!(
-            self,
-            Self::Texts(_) | Self::Ints(_) | Self::Floats(_) | Self::Timestamps(_) | Self::ByteStrings(_)
-        )
+        matches!(self, Self::Texts(_) | Self::Ints(_) | Self::Floats(_) | Self::Timestamps(_) | Self::ByteStrings(_))
     }
 
     /// Whether a result is repeated without copying what it is made of: texts are not copied, and other values are small.

@@ -2,7 +2,8 @@
 //!
 //! A RANGE is held as 16 bytes: its start and its end in microseconds, big-endian, with the sign turned around. So the
 //! order of the bytes is that of the RANGEs, and equal RANGEs have the same bytes: the engine sorts, groups and joins by
-//! them with what it has for BYTES. A missing start is the least number, and a missing end the greatest.
+//! them with what it has for BYTES. A missing start is the least number, and a missing end the greatest. All others are
+//! within the years 1 to 9999, so that what reads a RANGE cannot fail.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::points::length;
 use crate::arrays::shortened;
 use crate::conversion::{read_datetime, read_instant, write_moment};
 use crate::kernel::{Fallibility, Kernel};
-use crate::rows::{Body, Item, Items, MAX_SERIES, Out, Row, RowError, RowResult, compute};
+use crate::rows::{Body, Item, Items, MAX_SERIES, MOMENTS, Out, Row, RowError, RowResult, TOO_FAR, compute};
 use crate::types::Type;
 
 /// Start and end in microseconds.
@@ -35,8 +36,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
         "range_of",
         2..=2,
         Body::Bytes(|row, out| {
-            let bound = |i: usize, missing: i64| if row.has(i) { row.int(i) } else { missing };
-            write(held((bound(0, NO_START), bound(1, NO_END)))?, out)
+            let bound = |i: usize, missing: i64| match row.int(i) {
+                _ if !row.has(i) => Ok(missing),
+                moment if MOMENTS.contains(&moment) => Ok(moment),
+                _ => Err(RowError::from(TOO_FAR)),
+            };
+            write(held((bound(0, NO_START)?, bound(1, NO_END)?))?, out)
         }),
     ),
     // Of a text and the type of the bounds.
@@ -239,7 +244,8 @@ mod tests {
 
     #[test]
     fn bytes_have_the_order_of_ranges() {
-        let ordered = [(NO_START, -5), (NO_START, NO_END), (-7, -6), (-7, 3), (-7, NO_END), (0, 1), (2, 3), (2, NO_END)];
+        let ordered =
+            [(NO_START, -5), (NO_START, NO_END), (-7, -6), (-7, 3), (-7, NO_END), (0, 1), (2, 3), (2, NO_END)];
         let bytes: Vec<_> = ordered.iter().map(|bounds| held(*bounds).unwrap()).collect();
         assert!(bytes.is_sorted_by(|one, other| one < other));
         for (bytes, bounds) in bytes.iter().zip(ordered) {

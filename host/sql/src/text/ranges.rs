@@ -7,12 +7,26 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::markers::added;
 use super::respell::{BLANK, is_blank, is_word};
+use crate::fail::{Result, place_of, unsupported};
 
 const PREFIX: &str = "RANGE<";
 
-pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+/// What to write instead of the table function RANGE_SESSIONIZE.
+const SESSIONS: &str = "a session begins where RANGE_START(r) is after MAX(RANGE_END(r)) OVER (ORDER BY r ROWS BETWEEN \
+                        UNBOUNDED PRECEDING AND 1 PRECEDING)";
+
+/// # Errors
+/// For RANGE_SESSIONIZE, whose arguments the parser does not read.
+pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut before = None;
+    for token in tokens.iter().filter(|token| !is_blank(&token.token)) {
+        if let (Some(at), Token::LParen) = (before, &token.token) {
+            return Err(unsupported("RANGE_SESSIONIZE", Some(SESSIONS), at));
+        }
+        before = is_word(token, "RANGE_SESSIONIZE").then(|| place_of(token.span));
+    }
     if !tokens.iter().any(|token| is_word(token, "RANGE")) {
-        return tokens;
+        return Ok(tokens);
     }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let next = |from: usize| {
@@ -45,14 +59,11 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             _ => out.push(name),
         }
     }
-    out
+    Ok(out)
 }
 
 /// The name of the RANGE whose `<` is at `from`, with the place of its `>`, which may be one of two.
-fn named<'a>(
-    next: impl Fn(usize) -> Option<(usize, &'a TokenWithSpan)>,
-    from: usize,
-) -> Option<(String, usize)> {
+fn named<'a>(next: impl Fn(usize) -> Option<(usize, &'a TokenWithSpan)>, from: usize) -> Option<(String, usize)> {
     let (at, _) = next(from).filter(|(_, token)| token.token == Token::Lt)?;
     let (at, of) = next(at + 1)?;
     let Token::Word(of) = &of.token else { return None };

@@ -218,7 +218,8 @@ pub(crate) fn common_of(values: &[Typed], at: Option<Position>) -> Result<Type> 
     let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
     match firm {
         Type::Timestamp | Type::Datetime | Type::Date | Type::Time | Type::Range(_)
-            if values.iter().all(|v| reads_as(v, &firm)) => {
+            if values.iter().all(|v| reads_as(v, &firm)) =>
+        {
             Ok(firm)
         }
         _ => common(values.iter().map(|v| v.ty.clone()), at),

@@ -273,8 +273,20 @@ pub(super) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
             of => return Err(invalid(format!("a RANGE is of DATE, DATETIME or TIMESTAMP, not of {of}"), at)),
         },
         other => {
-            let known =
-                ["BOOL", "INT64", "FLOAT64", "STRING", "BYTES", "TIMESTAMP", "DATETIME", "DATE", "TIME", "JSON"];
+            let known = [
+                "BOOL",
+                "INT64",
+                "FLOAT64",
+                "STRING",
+                "BYTES",
+                "TIMESTAMP",
+                "DATETIME",
+                "DATE",
+                "TIME",
+                "JSON",
+                "INTERVAL",
+                "RANGE<DATE>",
+            ];
             let name = other.to_string();
             let message = match nearest(&name, known) {
                 Some(near) => format!("there is no type {name}; did you mean {near}?"),
