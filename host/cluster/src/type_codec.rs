@@ -25,12 +25,14 @@ const PLAIN: [Type; 12] = [
 const ARRAY: u32 = 12;
 const STRUCT: u32 = 13;
 const RECORD: u32 = 14;
+const RANGE: u32 = 15;
 
 /// A type as a message.
 pub(crate) fn encoded(ty: &Type) -> TypeMessage {
     let plain = |kind| TypeMessage { kind, item: None, fields: Vec::new(), open: false };
     match ty {
         Type::Array(item) => TypeMessage { item: Some(Box::new(encoded(item))), ..plain(ARRAY) },
+        Type::Range(of) => TypeMessage { item: Some(Box::new(encoded(of))), ..plain(RANGE) },
         Type::Struct { fields, open } => TypeMessage { fields: encoded_fields(fields), open: *open, ..plain(STRUCT) },
         Type::Record(fields) => TypeMessage { fields: encoded_fields(fields), ..plain(RECORD) },
         // Numbers start with 0, so that the place of each type is its number. One that is not there is no plain type.
@@ -50,6 +52,7 @@ pub(crate) fn decoded(message: Option<&TypeMessage>) -> Result<Type, PlanError> 
     let Some(message) = message else { return Err(PlanError::Refused("a type is missing".to_owned())) };
     Ok(match message.kind {
         ARRAY => Type::Array(Box::new(decoded(message.item.as_deref())?)),
+        RANGE => Type::Range(Box::new(decoded(message.item.as_deref())?)),
         STRUCT => Type::Struct { fields: decoded_fields(&message.fields)?, open: message.open },
         RECORD => Type::Record(decoded_fields(&message.fields)?),
         kind => match usize::try_from(kind).ok().and_then(|kind| PLAIN.get(kind)) {

@@ -1,5 +1,6 @@
 //! Kernels of conversions between types, where the dialect differs from the engine's casts.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use chrono::{NaiveTime, Timelike};
@@ -96,18 +97,19 @@ fn parse_instant(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read_instant)?)))
 }
 
-/// Second 60 is the first one of the next minute; of a DATETIME, as of a TIME, it has no fraction.
 fn parse_datetime(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     let [array] = arguments else { return Err(arity()) };
-    let read = |text: &str| {
-        let micros = read_instant(text)?;
-        Some(if text.contains(":60.") { micros - micros.rem_euclid(1_000_000) } else { micros })
-    };
-    Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read)?)))
+    Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read_datetime)?)))
+}
+
+/// Second 60 is the first one of the next minute; of a DATETIME, as of a TIME, it has no fraction.
+pub(crate) fn read_datetime(text: &str) -> Option<i64> {
+    let micros = read_instant(text)?;
+    Some(if text.contains(":60.") { micros - micros.rem_euclid(1_000_000) } else { micros })
 }
 
 /// Also with the name of a time zone behind the time, which may move it out of the years 1 to 9999.
-fn read_instant(text: &str) -> Option<i64> {
+pub(crate) fn read_instant(text: &str) -> Option<i64> {
     let small = || parse_timestamp(&text.replacen('t', "T", 1));
     let micros = parse_timestamp(text).or_else(|| with_name(text)).or_else(small)?;
     Some(micros).filter(|micros| MOMENTS.contains(micros))
@@ -194,18 +196,23 @@ fn instant_text(arguments: &[ArrayRef], suffix: &str) -> Result<ArrayRef> {
     let [array] = arguments else { return Err(arity()) };
     let mut builder = StringViewBuilder::new();
     for micros in array.as_primitive::<TimestampMicrosecondType>() {
-        let text = micros.and_then(chrono::DateTime::from_timestamp_micros).map(|instant| {
-            let fraction = instant.timestamp_subsec_micros();
-            let format = match fraction {
-                0 => "%Y-%m-%d %H:%M:%S",
-                f if f % 1000 == 0 => "%Y-%m-%d %H:%M:%S%.3f",
-                _ => "%Y-%m-%d %H:%M:%S%.6f",
-            };
-            format!("{}{suffix}", instant.format(format))
-        });
-        builder.append_option(text);
+        let mut text = String::new();
+        let written = micros.and_then(|micros| write_moment(micros, false, suffix, &mut text).ok());
+        builder.append_option(written.map(|()| text));
     }
     Ok(Arc::new(builder.finish()))
+}
+
+/// Writes a time as CAST does, or only its date.
+pub(crate) fn write_moment(micros: i64, is_date: bool, suffix: &str, out: &mut impl Write) -> std::fmt::Result {
+    let moment = chrono::DateTime::from_timestamp_micros(micros).ok_or(std::fmt::Error)?;
+    let format = match moment.timestamp_subsec_micros() {
+        _ if is_date => "%Y-%m-%d",
+        0 => "%Y-%m-%d %H:%M:%S",
+        fraction if fraction % 1000 == 0 => "%Y-%m-%d %H:%M:%S%.3f",
+        _ => "%Y-%m-%d %H:%M:%S%.6f",
+    };
+    write!(out, "{}{suffix}", moment.format(format))
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         array::KERNELS,
         time::points::KERNELS,
         time::interval::KERNELS,
+        time::range::KERNELS,
     ]
     .into_iter()
     .flatten()

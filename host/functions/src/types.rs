@@ -36,6 +36,8 @@ pub enum Type {
     Time,
     /// INTERVAL
     Interval,
+    /// RANGE of DATE, DATETIME or TIMESTAMP, held as bytes that have its order ([`crate::time::range_bounds`]).
+    Range(Box<Type>),
     /// JSON, held as text.
     Json,
     /// ARRAY, held as a list.
@@ -98,7 +100,7 @@ impl Type {
             Self::Int64 => DataType::Int64,
             Self::Float64 => DataType::Float64,
             Self::String | Self::Json => DataType::Utf8View,
-            Self::Bytes => DataType::Binary,
+            Self::Bytes | Self::Range(_) => DataType::Binary,
             Self::Timestamp | Self::Datetime => DataType::Timestamp(TimeUnit::Microsecond, None),
             Self::Date => DataType::Date32,
             Self::Time => DataType::Time64(TimeUnit::Microsecond),
@@ -209,6 +211,7 @@ impl fmt::Display for Type {
             Self::Date => f.write_str("DATE"),
             Self::Time => f.write_str("TIME"),
             Self::Interval => f.write_str("INTERVAL"),
+            Self::Range(of) => write!(f, "RANGE<{of}>"),
             Self::Json => f.write_str("JSON"),
             Self::Array(item) => write!(f, "ARRAY<{item}>"),
             Self::Struct { .. } => f.write_str("STRUCT"),

@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Fields, TimeUn
 use datafusion::error::Result;
 
 use tidegate_functions::encode::{as_list, mismatch};
-use tidegate_functions::time::interval_texts;
+use tidegate_functions::time::{interval_texts, range_texts};
 
 use crate::types::{Field, Type};
 
@@ -25,7 +25,7 @@ pub fn shown_type(ty: &Type) -> DataType {
         Type::Bool => DataType::Boolean,
         Type::Int64 => DataType::Int64,
         Type::Float64 => DataType::Float64,
-        Type::String | Type::Json | Type::Interval => DataType::Utf8,
+        Type::String | Type::Json | Type::Interval | Type::Range(_) => DataType::Utf8,
         Type::Bytes => DataType::Binary,
         Type::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         Type::Datetime => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -54,6 +54,10 @@ pub fn shown_array(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
     Ok(match ty {
         Type::Interval => {
             let texts: ArrayRef = Arc::new(interval_texts(array)?);
+            cast(&texts, &target)?
+        }
+        Type::Range(of) => {
+            let texts: ArrayRef = Arc::new(range_texts(array, of)?);
             cast(&texts, &target)?
         }
         Type::Timestamp => {

@@ -14,6 +14,7 @@ mod markers;
 mod names;
 pub(crate) mod pipes;
 mod plain;
+mod ranges;
 mod respell;
 mod set_matching;
 mod shape;
@@ -33,6 +34,7 @@ pub(crate) use literal::unescape_bytes;
 pub(crate) use markers::{marked_items, marked_number, marked_query, marker_name};
 pub(crate) use names::written;
 pub(crate) use plain::plain_query;
+pub(crate) use ranges::range_of;
 pub(crate) use respell::{LIKE_ALL, LIKE_ANY};
 pub(crate) use set_matching::{Matching, MatchingMode, matching_of};
 
@@ -66,6 +68,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         let message = format!("the statement has {} tokens; at most {} are allowed", tokens.len(), limits.tokens);
         return Err(Failure::new(Code::TooLarge, message));
     }
+    let tokens = ranges::respelled(tokens)?;
     if brackets(&tokens) > limits.nesting {
         return Err(too_deep(limits));
     }
@@ -253,6 +256,8 @@ mod tests {
                 format!("select cast(1 as {})", nested("array<", "int64", ">")),
                 format!("select cast(1 as {})", nested("array<", "int64", " >")),
                 format!("select cast(1 as {})", nested("struct<a ", "int64", " >")),
+                format!("select cast(1 as {})", nested("struct<a range<date>, b range<date>, c ", "int64", ">")),
+                format!("select {} '[null, null)'", nested("range<", "date", ">")),
                 format!("select {}(1)", nested("struct<a ", "int64", " >")),
                 format!("select 1 from {}", nested("(", "t join u on true", ")")),
                 format!("select 1 from {}", nested("(", "t", ")")),

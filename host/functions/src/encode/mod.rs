@@ -16,7 +16,7 @@ use datafusion::error::Result;
 
 use tidegate_model::{REST_FIELD, UNLIKE_FIELD};
 
-use crate::time::interval_texts;
+use crate::time::{interval_texts, range_parts, range_texts};
 use crate::types::{Field, Type, has_hidden};
 use write::write_text;
 
@@ -94,6 +94,13 @@ impl ColumnEncoder {
             }
             Type::String => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Interval => Values::Text(interval_texts(array)?),
+            Type::Range(of) if style == Style::Result => Values::Text(range_texts(array, of)?),
+            Type::Range(of) => {
+                let [start, end] = range_parts(array, of)?;
+                let fields = [("start", start), ("end", end)].into_iter();
+                let fields = fields.map(|(name, bound)| Ok((key(name), Self::new(&bound, of, style)?)));
+                Values::Struct(Parts { fields: fields.collect::<Result<_>>()?, rest: None, unlike: None })
+            }
             Type::Json => Values::Json(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Bytes => Values::Bytes(cast(array, &DataType::Binary)?.as_binary().clone()),
             Type::Timestamp if style != Style::Result => Values::Instant(micros()?),
@@ -132,12 +139,7 @@ impl ColumnEncoder {
             .iter()
             .filter(|field| !field.is_hidden())
             .filter_map(|field| parts.column_by_name(&field.name).map(|column| (field, column)))
-            .map(|(field, column)| {
-                let mut key = Vec::new();
-                write_text(&field.name, &mut key);
-                key.push(b':');
-                Ok((key, Self::new(column, &field.ty, style)?))
-            })
+            .map(|(field, column)| Ok((key(&field.name), Self::new(column, &field.ty, style)?)))
             .collect::<Result<Vec<_>>>()?;
         Ok(Parts { fields, rest, unlike })
     }
@@ -172,6 +174,14 @@ impl ColumnEncoder {
             _ => 8,
         }
     }
+}
+
+/// The name of a field as it is written.
+fn key(name: &str) -> Vec<u8> {
+    let mut key = Vec::new();
+    write_text(name, &mut key);
+    key.push(b':');
+    key
 }
 
 /// An array of lists of any form, of type `ty`, as one with 32-bit offsets.

@@ -54,6 +54,7 @@ pub(crate) enum Body {
     Ints(fn(&Row, &mut Items<'_>) -> RowResult<()>),
     Floats(fn(&Row, &mut Items<'_>) -> RowResult<()>),
     Timestamps(fn(&Row, &mut Items<'_>) -> RowResult<()>),
+    ByteStrings(fn(&Row, &mut Items<'_>) -> RowResult<()>),
     /// A range of the elements of the first argument.
     Chosen(fn(&Row, len: usize) -> RowResult<std::ops::Range<usize>>),
 }
@@ -92,6 +93,7 @@ impl Body {
             Self::Ints(_) => list_of(DataType::Int64),
             Self::Floats(_) => list_of(DataType::Float64),
             Self::Timestamps(_) => list_of(TIMESTAMP),
+            Self::ByteStrings(_) => list_of(DataType::Binary),
             Self::Chosen(_) => match arguments.first() {
                 Some(DataType::LargeList(item) | DataType::FixedSizeList(item, _)) => DataType::List(item.clone()),
                 Some(other) => other.clone(),
@@ -102,7 +104,7 @@ impl Body {
 
     /// Whether the result is an array, of which a constant has a copy in each row.
     pub(crate) fn makes_arrays(self) -> bool {
-        matches!(self, Self::Texts(_) | Self::Ints(_) | Self::Floats(_) | Self::Timestamps(_))
+        matches!(self, Self::Texts(_) | Self::Ints(_) | Self::Floats(_) | Self::Timestamps(_) | Self::ByteStrings(_))
     }
 
     /// Whether a result is repeated without copying what it is made of: texts are not copied, and other values are small.
@@ -197,7 +199,7 @@ fn compute_rows(
             })?;
             Arc::new(IntervalMonthDayNanoArray::from(values))
         }
-        Body::Texts(f) | Body::Ints(f) | Body::Floats(f) | Body::Timestamps(f) => {
+        Body::Texts(f) | Body::Ints(f) | Body::Floats(f) | Body::Timestamps(f) | Body::ByteStrings(f) => {
             let (offsets, valid, items) = batch.lists(&mut row, &mut out, f)?;
             let DataType::List(item) = body.returns(&[]) else { return Err(arity()) };
             let values = cast(&elements(&items, body), item.data_type())?;
@@ -219,6 +221,13 @@ fn elements(items: &[Item], body: Body) -> ArrayRef {
             let mut builder = StringViewBuilder::with_capacity(items.len());
             for item in items {
                 builder.append_option(if let Item::Text(text) = item { Some(text) } else { None });
+            }
+            Arc::new(builder.finish())
+        }
+        Body::ByteStrings(_) => {
+            let mut builder = BinaryBuilder::new();
+            for item in items {
+                builder.append_option(if let Item::Bytes(bytes) = item { Some(bytes) } else { None });
             }
             Arc::new(builder.finish())
         }

@@ -187,6 +187,7 @@ pub(crate) enum Item {
     Text(String),
     Int(i64),
     Float(f64),
+    Bytes(Vec<u8>),
     Null,
 }
 
@@ -202,6 +203,7 @@ impl Items<'_> {
     pub(crate) fn push(&mut self, item: Item) -> std::result::Result<(), RowError> {
         let size = match &item {
             Item::Text(text) => text.len(),
+            Item::Bytes(bytes) => bytes.len(),
             _ => 0,
         };
         self.room = match self.room.checked_sub(size + ELEMENT) {

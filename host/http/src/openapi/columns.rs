@@ -40,6 +40,9 @@ fn schema(ty: &Type, parts: &mut usize) -> Value {
         Type::Date => json!({"type": ["string", "null"], "format": "date"}),
         Type::Time => json!({"type": ["string", "null"], "description": "Time of day."}),
         Type::Interval => json!({"type": ["string", "null"], "description": "An interval of time."}),
+        Type::Range(of) => {
+            json!({"type": ["string", "null"], "description": format!("A {of} and the next one after the range, as '[start, end)'.")})
+        }
         Type::Array(item) => json!({"type": ["array", "null"], "items": schema(item, parts)}),
         Type::Struct { fields, open: _ } => object(fields),
         Type::Record(fields) => json!({"type": ["array", "null"], "items": object(fields), "maxItems": 1}),

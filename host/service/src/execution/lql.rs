@@ -104,8 +104,13 @@ fn field_type(ty: &Type) -> FieldType {
         Type::String => FieldType::String,
         Type::Timestamp | Type::Datetime => FieldType::Datetime,
         Type::Record(_) | Type::Struct { .. } => FieldType::Record,
-        Type::Null | Type::Bytes | Type::Date | Type::Time | Type::Interval | Type::Json | Type::Array(_) => {
-            FieldType::Other
-        }
+        Type::Null
+        | Type::Bytes
+        | Type::Date
+        | Type::Time
+        | Type::Interval
+        | Type::Range(_)
+        | Type::Json
+        | Type::Array(_) => FieldType::Other,
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn build(call: &Call<'_>) -> Result<Typed> {
             Type::Time => "TIME",
             Type::Timestamp => "TIMESTAMP",
             Type::Json => "JSON",
+            Type::Range(of) => &format!("RANGE<{of}>"),
             _ => "plain",
         };
         let first = if value.ty.is_number() { value.expr } else { text.expr.clone() };

@@ -80,6 +80,7 @@ fn table() -> impl Iterator<Item = &'static (&'static str, Builder)> {
         time::FUNCTIONS,
         time::text::FUNCTIONS,
         time::interval::FUNCTIONS,
+        time::range::FUNCTIONS,
     ]
     .into_iter()
     .flatten()

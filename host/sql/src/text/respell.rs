@@ -271,7 +271,7 @@ fn typed_arrays(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
-const BLANK: Token = Token::Whitespace(Whitespace::Space);
+pub(super) const BLANK: Token = Token::Whitespace(Whitespace::Space);
 
 /// For each `[` the index of the matching `]`, if there is one.
 fn closing_brackets(tokens: &[TokenWithSpan]) -> Vec<Option<usize>> {

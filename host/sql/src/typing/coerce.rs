@@ -93,6 +93,8 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::Int64 | Type::Bool | Type::Time, Type::String) => cast(expr, DataType::Utf8View),
         (Type::Bytes, Type::String) => named("bytes_text", expr),
         (Type::Interval, Type::String) => named("interval_text", expr),
+        (Type::Range(of), Type::String) => kernel("range_text", how.safe, vec![expr, lit(of.to_string())]),
+        (Type::String, Type::Range(of)) => kernel("parse_range", how.safe, vec![expr, lit(of.to_string())]),
         (Type::Float64, Type::String) => named("float_text", expr),
         (Type::Timestamp, Type::String) => named("timestamp_text", expr),
         (Type::Datetime, Type::String) => named("datetime_text", expr),
@@ -215,7 +217,9 @@ pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typ
 pub(crate) fn common_of(values: &[Typed], at: Option<Position>) -> Result<Type> {
     let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
     match firm {
-        Type::Timestamp | Type::Datetime | Type::Date | Type::Time if values.iter().all(|v| reads_as(v, &firm)) => {
+        Type::Timestamp | Type::Datetime | Type::Date | Type::Time | Type::Range(_)
+            if values.iter().all(|v| reads_as(v, &firm)) =>
+        {
             Ok(firm)
         }
         _ => common(values.iter().map(|v| v.ty.clone()), at),

@@ -34,8 +34,12 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         (one, Type::Null) => one.clone(),
         (Type::String, other) if other.is_number() => text_against_number(&left, other),
         (one, Type::String) if one.is_number() => text_against_number(&right, one),
-        (Type::String, other @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time)) => other.clone(),
-        (one @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time), Type::String) => one.clone(),
+        (Type::String, other @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time | Type::Range(_))) => {
+            other.clone()
+        }
+        (one @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time | Type::Range(_)), Type::String) => {
+            one.clone()
+        }
         (Type::Timestamp, Type::Int64) | (Type::Int64, Type::Timestamp) => Type::Timestamp,
         // A DATE compared with a midnight stays a DATE, because the storage prunes by such conditions.
         (Type::Date, Type::Datetime) if is_midnight(&right) => Type::Date,

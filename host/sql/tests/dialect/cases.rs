@@ -17,6 +17,7 @@ mod names;
 mod narrow;
 mod nullable_constants;
 mod operators;
+mod ranges;
 mod remarks;
 mod shared_parts;
 mod subqueries;

@@ -16,7 +16,7 @@ fn world() -> World {
 }
 
 /// Expressions that fail for the row of somebody else, and for no other.
-const FAILING: [&str; 15] = [
+const FAILING: [&str; 18] = [
     "CAST(event_message AS INT64)",
     "CAST(event_message AS FLOAT64)",
     "1 / IF(event_message = 'secret', 0, 1)",
@@ -31,6 +31,9 @@ const FAILING: [&str; 15] = [
     "SUBSTR('abc', IF(event_message = 'secret', 1, 1), IF(event_message = 'secret', -1, 1))",
     "list[IF(event_message = 'secret', 5, 0)]",
     "(SELECT CAST(x AS INT64) FROM UNNEST(list) AS x)",
+    "CAST(IF(event_message = 'secret', 'x', '[2026-01-01, UNBOUNDED)') AS RANGE<DATE>)",
+    "RANGE(TIMESTAMP '2026-01-01', IF(event_message = 'secret', TIMESTAMP '2026-01-01', NULL))",
+    "RANGE_INTERSECT(RANGE<DATE> '[2026-01-01, 2026-01-02)', IF(event_message = 'secret', RANGE<DATE> '[2027-01-01, NULL)', RANGE<DATE> '[2026-01-01, NULL)'))",
     // The week of the first day that there is begins before it.
     "(SELECT TIMESTAMP_TRUNC(t, WEEK) FROM (SELECT IF(event_message = 'secret', TIMESTAMP '0001-01-01', TIMESTAMP '2026-01-01') AS t))",
 ];

@@ -131,6 +131,7 @@ fn every_function_orders_by_every_type() {
         ("DATE_FROM_UNIX_DATE(x)", "x"),
         ("TIME(10, 0, x)", "x"),
         ("INTERVAL x DAY", "x"),
+        ("RANGE(NULL, DATE_FROM_UNIX_DATE(x))", "x"),
         ("NULL", "0"),
         ("'a'", "0"),
         ("IF(x = 2, NULL, TIME(10, 0, x))", "IF(x = 2, NULL, x)"),

@@ -37,7 +37,7 @@ pub(in crate::library) const FUNCTIONS: &[(&str, Builder)] = &[
     ("JUSTIFY_INTERVAL", |call| call.run("justify_interval", 1, &[Type::Interval], Type::Interval)),
 ];
 
-fn interval(call: &Call<'_>, i: usize) -> Result<Typed> {
+pub(super) fn interval(call: &Call<'_>, i: usize) -> Result<Typed> {
     let interval = call.value(i)?;
     if interval.ty == Type::Interval {
         return Ok(interval);

@@ -4,6 +4,7 @@
 //! engine lacks, are kernels.
 
 pub(super) mod interval;
+pub(super) mod range;
 pub(super) mod text;
 
 use datafusion::arrow::datatypes::DataType;

@@ -34,7 +34,11 @@ impl Resolver<'_> {
     ) -> Result<Typed> {
         let safe = cx.guarded || matches!(kind, CastKind::SafeCast | CastKind::TryCast);
         let target = named_type(data_type, at)?;
-        let value = self.expr(value, cx)?.convert(&target, Conversion::cast(at, safe))?;
+        let value = self.expr(value, cx)?;
+        // The literal of a RANGE is read as a cast of its text. It is wrong wherever it stands.
+        let is_literal = matches!(target, Type::Range(_)) && *kind == CastKind::Cast && value.literal_text().is_some();
+        let how = if is_literal { Conversion::implicit(at) } else { Conversion::cast(at, safe) };
+        let value = value.convert(&target, how)?;
         let Some(limit) = limit(data_type, at)? else { return Ok(value) };
         let value = match limit {
             Limit::Digits(_, scale) if value.ty != Type::Null => {

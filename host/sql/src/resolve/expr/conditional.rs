@@ -143,7 +143,7 @@ fn choose(arms: Vec<(Expr, Typed)>, last: Typed, at: Option<Position>) -> Result
 /// The value of a CASE, with its memory counted where the engine copies the chosen values: arrays, STRUCTs and bytes.
 fn copied(value: Typed) -> Typed {
     match value.ty {
-        Type::Array(_) | Type::Struct { .. } | Type::Bytes if value.expr.any_column_refs() => {
+        Type::Array(_) | Type::Struct { .. } | Type::Bytes | Type::Range(_) if value.expr.any_column_refs() => {
             Typed::new(counted(value.expr), value.ty)
         }
         _ => value,

@@ -14,6 +14,7 @@ use crate::fail::{Result, fail, invalid, place, place_of, unsupported};
 use crate::library::computed_interval;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
+use crate::text::range_of;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::Conversion;
@@ -265,9 +266,27 @@ pub(super) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
                 .collect::<Result<_>>()?,
             open: false,
         },
+        other if let Some(of) = range_of(other) => match of {
+            "DATE" => Type::Range(Box::new(Type::Date)),
+            "DATETIME" => Type::Range(Box::new(Type::Datetime)),
+            "TIMESTAMP" => Type::Range(Box::new(Type::Timestamp)),
+            of => return Err(invalid(format!("a RANGE is of DATE, DATETIME or TIMESTAMP, not of {of}"), at)),
+        },
         other => {
-            let known =
-                ["BOOL", "INT64", "FLOAT64", "STRING", "BYTES", "TIMESTAMP", "DATETIME", "DATE", "TIME", "JSON"];
+            let known = [
+                "BOOL",
+                "INT64",
+                "FLOAT64",
+                "STRING",
+                "BYTES",
+                "TIMESTAMP",
+                "DATETIME",
+                "DATE",
+                "TIME",
+                "JSON",
+                "INTERVAL",
+                "RANGE<DATE>",
+            ];
             let name = other.to_string();
             let message = match nearest(&name, known) {
                 Some(near) => format!("there is no type {name}; did you mean {near}?"),

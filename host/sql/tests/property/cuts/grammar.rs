@@ -318,10 +318,11 @@ impl Make<'_, '_> {
             let relation = self.relation(2);
             (format!("({}) AS r", relation.sql), NAMED)
         };
-        let key = match self.below(10) {
+        let key = match self.below(11) {
             0 => at.p.to_owned(),
             1 => at.s.to_owned(),
             2 => format!("TIMESTAMP_TRUNC({}, MINUTE)", at.ts),
+            9 => format!("RANGE(TIMESTAMP_TRUNC({}, MINUTE), NULL)", at.ts),
             3 => at.ts.to_owned(),
             4 => format!("CONCAT({}, {})", at.p, at.k),
             5 => at.l.to_owned(),
@@ -337,6 +338,7 @@ impl Make<'_, '_> {
             format!("SUM({})", at.n),
             format!("MIN({})", at.ts),
             format!("MAX({})", at.ts),
+            format!("MAX(RANGE(NULL, {}))", at.ts),
             format!("MAX({})", at.id),
             format!("MIN({})", at.n),
             // Of whole numbers, which floats hold exactly.

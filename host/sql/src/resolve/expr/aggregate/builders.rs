@@ -227,7 +227,8 @@ pub(super) fn string_agg(call: AggregateCall<'_>) -> Result<Built> {
         Some(_) => {}
     }
     let mut clauses = call.clauses.clone();
-    for key in clauses.order_by.iter_mut().filter(|key| key.expr == before) {
+    // Without DISTINCT the order stays that of the values, of which the texts may have another one: 9 and 10.
+    for key in clauses.order_by.iter_mut().filter(|key| call.clauses.distinct && key.expr == before) {
         key.expr = value.expr.clone();
     }
     let arguments = vec![value.expr, separator.expr];

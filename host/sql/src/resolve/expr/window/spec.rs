@@ -70,7 +70,7 @@ impl Resolver<'_> {
             for key in &spec.order_by {
                 let value = self.expr(&key.expr, cx)?;
                 ty = value.ty.clone();
-                by_peers |= matches!(ty, Type::Time | Type::Bytes);
+                by_peers |= matches!(ty, Type::Time | Type::Bytes | Type::Range(_));
                 order_by.push(sorted(float_key(value), key)?);
             }
             Ok((partition_by, order_by, ty))

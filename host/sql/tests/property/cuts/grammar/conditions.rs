@@ -19,7 +19,8 @@ impl Make<'_, '_> {
 
     pub(super) fn condition(&mut self, at: Names, depth: usize) -> String {
         match self.below(if depth == 0 { 16 } else { 20 }) {
-            0 | 1 => {
+            0 => format!("RANGE_CONTAINS(RANGE({}, NULL), {})", self.time(), at.ts),
+            1 => {
                 let op = self.pick(&[">=", "<", ">", "<="]);
                 format!("{} {op} {}", at.ts, self.time())
             }
