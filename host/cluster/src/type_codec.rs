@@ -25,6 +25,8 @@ const PLAIN: [Type; 12] = [
 const ARRAY: u32 = 12;
 const STRUCT: u32 = 13;
 const RECORD: u32 = 14;
+const NUMERIC: u32 = 20;
+const BIGNUMERIC: u32 = 21;
 
 /// A type as a message.
 pub(crate) fn encoded(ty: &Type) -> TypeMessage {
@@ -33,6 +35,8 @@ pub(crate) fn encoded(ty: &Type) -> TypeMessage {
         Type::Array(item) => TypeMessage { item: Some(Box::new(encoded(item))), ..plain(ARRAY) },
         Type::Struct { fields, open } => TypeMessage { fields: encoded_fields(fields), open: *open, ..plain(STRUCT) },
         Type::Record(fields) => TypeMessage { fields: encoded_fields(fields), ..plain(RECORD) },
+        Type::Numeric => plain(NUMERIC),
+        Type::BigNumeric => plain(BIGNUMERIC),
         // Numbers start with 0, so that the place of each type is its number. One that is not there is no plain type.
         other => plain(PLAIN.iter().zip(0..).find(|(known, _)| *known == other).map_or(u32::MAX, |(_, kind)| kind)),
     }
@@ -52,6 +56,8 @@ pub(crate) fn decoded(message: Option<&TypeMessage>) -> Result<Type, PlanError> 
         ARRAY => Type::Array(Box::new(decoded(message.item.as_deref())?)),
         STRUCT => Type::Struct { fields: decoded_fields(&message.fields)?, open: message.open },
         RECORD => Type::Record(decoded_fields(&message.fields)?),
+        NUMERIC => Type::Numeric,
+        BIGNUMERIC => Type::BigNumeric,
         kind => match usize::try_from(kind).ok().and_then(|kind| PLAIN.get(kind)) {
             Some(plain) => plain.clone(),
             None => return Err(PlanError::Refused(format!("there is no type {kind}"))),

@@ -16,6 +16,7 @@ mod lineage;
 mod names;
 mod narrow;
 mod nullable_constants;
+mod numeric;
 mod operators;
 mod remarks;
 mod shared_parts;

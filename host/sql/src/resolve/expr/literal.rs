@@ -3,8 +3,7 @@
 use datafusion::logical_expr::{Expr, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
-    ArrayElemTypeDef, DataType as AstType, DateTimeField, ExactNumberInfo, Expr as Ast, Ident, Interval, Value,
-    ValueWithSpan,
+    ArrayElemTypeDef, DataType as AstType, DateTimeField, Expr as Ast, Ident, Interval, Value, ValueWithSpan,
 };
 use tidegate_functions::context::planning;
 use tidegate_functions::time::interval_range;
@@ -14,7 +13,7 @@ use crate::fail::{Result, fail, invalid, place, place_of, unsupported};
 use crate::library::computed_interval;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
-use crate::typed::Typed;
+use crate::typed::{Digits, Typed};
 use crate::types::{Field, Type};
 use crate::typing::Conversion;
 
@@ -73,7 +72,9 @@ impl Resolver<'_> {
             None | Some(Sent::Null | Sent::Relative(_)) => Typed::null(),
             Some(Sent::Boolean(value)) => Typed::new(lit(*value), Type::Bool),
             Some(Sent::Int64(value)) => Typed::new(lit(*value), Type::Int64),
-            Some(Sent::Float64(value)) => Typed::new(lit(*value), Type::Float64),
+            Some(Sent::Float64(value)) => {
+                Typed { digits: Some(Digits::Number(value.to_string())), ..Typed::new(lit(*value), Type::Float64) }
+            }
             Some(Sent::Text(text)) => {
                 planning::charge(text.len());
                 Typed::text(text.as_str())
@@ -204,7 +205,9 @@ fn number(text: &str, at: Option<Position>) -> Result<Typed> {
         return Err(invalid(format!("{text} is beyond INT64; write {text}.0 for a FLOAT64"), at));
     }
     match text.parse::<f64>() {
-        Ok(value) => Ok(Typed::new(lit(value), Type::Float64)),
+        Ok(value) => {
+            Ok(Typed { digits: Some(Digits::Number(text.to_owned())), ..Typed::new(lit(value), Type::Float64) })
+        }
         Err(_) => Err(invalid(format!("{text} is no number"), at)),
     }
 }
@@ -231,13 +234,9 @@ pub(super) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
         | AstType::Float8
         | AstType::Real
         | AstType::Double(_)
-        | AstType::DoublePrecision
-        | AstType::Numeric(
-            ExactNumberInfo::None | ExactNumberInfo::Precision(_) | ExactNumberInfo::PrecisionAndScale(..),
-        )
-        | AstType::Decimal(_)
-        | AstType::BigNumeric(_)
-        | AstType::BigDecimal(_) => Type::Float64,
+        | AstType::DoublePrecision => Type::Float64,
+        AstType::Numeric(_) | AstType::Decimal(_) => Type::Numeric,
+        AstType::BigNumeric(_) | AstType::BigDecimal(_) => Type::BigNumeric,
         AstType::String(_) | AstType::Text | AstType::Varchar(_) | AstType::CharVarying(_) | AstType::Char(_) => {
             Type::String
         }
@@ -266,8 +265,20 @@ pub(super) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
             open: false,
         },
         other => {
-            let known =
-                ["BOOL", "INT64", "FLOAT64", "STRING", "BYTES", "TIMESTAMP", "DATETIME", "DATE", "TIME", "JSON"];
+            let known = [
+                "BOOL",
+                "INT64",
+                "FLOAT64",
+                "NUMERIC",
+                "BIGNUMERIC",
+                "STRING",
+                "BYTES",
+                "TIMESTAMP",
+                "DATETIME",
+                "DATE",
+                "TIME",
+                "JSON",
+            ];
             let name = other.to_string();
             let message = match nearest(&name, known) {
                 Some(near) => format!("there is no type {name}; did you mean {near}?"),
