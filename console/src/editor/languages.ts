@@ -5,7 +5,7 @@ import functions from "../functions.json";
 
 const KEYWORDS =
   "all and any array as asc between by case cast cross current_row desc distinct else end except exists false following for from full group grouping having ilike in inner intersect interval is join last lateral left like limit natural not null nulls first offset on or order ordinal outer over partition preceding qualify range recursive replace right rollup cube row rows safe_offset safe_ordinal safe_cast select sets struct tablesample then true unbounded union unnest using when where window with at time zone extract day hour minute second month year week quarter microsecond millisecond";
-const TYPES = "bool int64 float64 numeric string bytes date datetime time timestamp interval json";
+const TYPES = "bool int64 float64 numeric bignumeric decimal bigdecimal string bytes date datetime time timestamp interval json";
 
 export const dialect = SQLDialect.define({
   keywords: KEYWORDS,

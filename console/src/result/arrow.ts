@@ -24,7 +24,7 @@ function typeOf(type: Loose): Type {
     case ID.FLOAT:
       return { kind: "number", name: "FLOAT64" };
     case ID.DECIMAL:
-      return { kind: "number", name: "NUMERIC" };
+      return { kind: "number", name: type.bitWidth === 256 ? "BIGNUMERIC" : "NUMERIC" };
     case ID.BINARY:
     case ID.LARGE_BINARY:
     case ID.BINARY_VIEW:
@@ -53,9 +53,22 @@ function fieldOf(field: { name: string; type: Loose }): Field {
   return { name: field.name, type: typeOf(field.type) };
 }
 
+/** The digits behind the point of the types of decimals. */
+const SCALES: Record<string, number> = { NUMERIC: 9, BIGNUMERIC: 38 };
+
+/** A decimal, given as a whole number of its last digits: a number if that has all of its digits, else its text. */
+function decimal(units: bigint, scale: number): Value {
+  const digits = (units < 0n ? -units : units).toString().padStart(scale + 1, "0");
+  const rest = digits.slice(-scale).replace(/0+$/, "");
+  const text = `${units < 0n ? "-" : ""}${digits.slice(0, -scale)}${rest && `.${rest}`}`;
+  return String(Number(text)) === text ? Number(text) : text;
+}
+
 /** A value as the library gives it, as a plain one. */
 function plain(value: unknown, type: Type): Value {
   if (value === null || value === undefined) return null;
+  const scale = SCALES[type.name];
+  if (scale !== undefined && typeof value === "bigint") return decimal(value, scale);
   switch (type.kind) {
     case "list":
       return Array.from(value as Iterable<unknown>, (one) => plain(one, type.item as Type));
@@ -78,7 +91,7 @@ export interface Columns {
 
 /** The columns of an Arrow stream. Values are made when they are asked for. */
 export function readArrow(bytes: ArrayBuffer): Columns {
-  const table = tableFromIPC(bytes, { useBigInt: true, useDate: false });
+  const table = tableFromIPC(bytes, { useBigInt: true, useDate: false, useDecimalInt: true });
   const columns = table.schema.fields.map((field) => fieldOf({ name: field.name, type: field.type as DataType as unknown as Loose }));
   const children = columns.map((_, at) => table.getChildAt(at));
   return {

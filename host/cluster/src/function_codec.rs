@@ -22,8 +22,8 @@ use crate::bounds::MAX_KEPT_VALUES;
 use crate::engine_functions;
 use crate::error::{PlanError, refused, unsendable};
 use crate::function_message::{
-    AggregateKind, AggregateMessage, FirstMessage, FormMessage, PercentileMessage, ScalarKind, ScalarMessage,
-    SortMessage, TopMessage, UnitedMessage, WatchedMessage,
+    AggregateKind, AggregateMessage, ExactPercentileMessage, FirstMessage, FormMessage, PercentileMessage, ScalarKind,
+    ScalarMessage, SortMessage, TopMessage, UnitedMessage, WatchedMessage,
 };
 use crate::{literal_check, type_codec};
 
@@ -226,8 +226,11 @@ fn listed(function: &AggregateFunction) -> bool {
         AggregateFunction::Top { number, .. } => *number <= MAX_KEPT_VALUES,
         AggregateFunction::Quantiles(parts) => *parts <= MAX_KEPT_VALUES,
         AggregateFunction::Percentile { part, .. } => (0.0..=1.0).contains(part),
+        AggregateFunction::ExactPercentile { part, .. } => *part <= 10_u128.pow(38),
         AggregateFunction::Collect
         | AggregateFunction::CountDistinct
+        | AggregateFunction::DecimalMoment(_)
+        | AggregateFunction::DecimalSum { .. }
         | AggregateFunction::Floats(_)
         | AggregateFunction::IntervalSum { .. }
         | AggregateFunction::WholeSum => true,
@@ -239,6 +242,8 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
         AggregateFunction::Engine(name) => AggregateKind::Engine(name.clone()),
         AggregateFunction::Collect => AggregateKind::Collect(true),
         AggregateFunction::CountDistinct => AggregateKind::CountDistinct(true),
+        AggregateFunction::DecimalMoment(which) => AggregateKind::DecimalMoment(which.name().to_owned()),
+        AggregateFunction::DecimalSum { average } => AggregateKind::DecimalSum(*average),
         AggregateFunction::First { number, order, ignore_nulls } => AggregateKind::First(FirstMessage {
             number: *number as u64,
             order: order
@@ -254,6 +259,11 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
         AggregateFunction::IntervalSum { average } => AggregateKind::IntervalSum(*average),
         AggregateFunction::Percentile { part, continuous } => {
             AggregateKind::Percentile(PercentileMessage { part: *part, continuous: *continuous })
+        }
+        AggregateFunction::ExactPercentile { part, continuous } => {
+            #[expect(clippy::cast_possible_truncation, reason = "these are its halves")]
+            let (high, low) = ((part >> 64) as u64, *part as u64);
+            AggregateKind::ExactPercentile(ExactPercentileMessage { high, low, continuous: *continuous })
         }
         AggregateFunction::Quantiles(parts) => AggregateKind::Quantiles(*parts as u64),
         AggregateFunction::Top { number, weighted } => {
@@ -280,6 +290,10 @@ fn decoded_aggregate(buf: &[u8]) -> Result<Arc<AggregateUDF>> {
     made.map_or_else(|| refused("an aggregate is not known"), Ok)
 }
 
+fn moment_of(name: &str) -> Option<FloatAggregate> {
+    FloatAggregate::ALL.into_iter().find(|which| which.name() == name && which.is_moment())
+}
+
 fn described_aggregate(message: &AggregateMessage) -> Result<AggregateFunction> {
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(match &message.kind {
@@ -287,6 +301,11 @@ fn described_aggregate(message: &AggregateMessage) -> Result<AggregateFunction> 
         Some(AggregateKind::Engine(name)) => AggregateFunction::Engine(name.clone()),
         Some(AggregateKind::Collect(_)) => AggregateFunction::Collect,
         Some(AggregateKind::CountDistinct(_)) => AggregateFunction::CountDistinct,
+        Some(AggregateKind::DecimalMoment(name)) => match moment_of(name) {
+            Some(which) => AggregateFunction::DecimalMoment(which),
+            None => return refused("an aggregate is not known"),
+        },
+        Some(AggregateKind::DecimalSum(average)) => AggregateFunction::DecimalSum { average: *average },
         Some(AggregateKind::First(first)) => AggregateFunction::First {
             number: count(first.number),
             order: first
@@ -307,6 +326,10 @@ fn described_aggregate(message: &AggregateMessage) -> Result<AggregateFunction> 
         Some(AggregateKind::IntervalSum(average)) => AggregateFunction::IntervalSum { average: *average },
         Some(AggregateKind::Percentile(of)) => {
             AggregateFunction::Percentile { part: of.part, continuous: of.continuous }
+        }
+        Some(AggregateKind::ExactPercentile(of)) => {
+            let part = u128::from(of.high) << 64 | u128::from(of.low);
+            AggregateFunction::ExactPercentile { part, continuous: of.continuous }
         }
         Some(AggregateKind::Quantiles(parts)) => AggregateFunction::Quantiles(count(*parts)),
         Some(AggregateKind::Top(top)) => AggregateFunction::Top { number: count(top.number), weighted: top.weighted },

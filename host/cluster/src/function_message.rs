@@ -135,7 +135,7 @@ pub(crate) struct SortMessage {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AggregateMessage {
-    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14")]
+    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 20, 21, 22")]
     pub(crate) kind: Option<AggregateKind>,
     /// Whether the optimizer told it that its rows come in its order; without it, nothing was told.
     #[prost(bool, optional, tag = "15")]
@@ -165,6 +165,14 @@ pub(crate) enum AggregateKind {
     WholeSum(bool),
     #[prost(bool, tag = "10")]
     CountDistinct(bool),
+    /// Whether it is an average.
+    #[prost(bool, tag = "20")]
+    DecimalSum(bool),
+    #[prost(message, tag = "21")]
+    ExactPercentile(ExactPercentileMessage),
+    /// The name of the aggregate of FLOAT64 that it is of decimals.
+    #[prost(string, tag = "22")]
+    DecimalMoment(String),
     /// The name of an aggregate of FLOAT64.
     #[prost(string, tag = "12")]
     Floats(String),
@@ -192,6 +200,17 @@ pub(crate) struct PercentileMessage {
     #[prost(double, tag = "1")]
     pub(crate) part: f64,
     #[prost(bool, tag = "2")]
+    pub(crate) continuous: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ExactPercentileMessage {
+    /// The upper and the lower half of the part in units of 1e-38.
+    #[prost(uint64, tag = "1")]
+    pub(crate) high: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) low: u64,
+    #[prost(bool, tag = "3")]
     pub(crate) continuous: bool,
 }
 

@@ -26,6 +26,8 @@ const ARRAY: u32 = 12;
 const STRUCT: u32 = 13;
 const RECORD: u32 = 14;
 const RANGE: u32 = 15;
+const NUMERIC: u32 = 20;
+const BIGNUMERIC: u32 = 21;
 
 /// A type as a message.
 pub(crate) fn encoded(ty: &Type) -> TypeMessage {
@@ -35,6 +37,8 @@ pub(crate) fn encoded(ty: &Type) -> TypeMessage {
         Type::Range(of) => TypeMessage { item: Some(Box::new(encoded(of))), ..plain(RANGE) },
         Type::Struct { fields, open } => TypeMessage { fields: encoded_fields(fields), open: *open, ..plain(STRUCT) },
         Type::Record(fields) => TypeMessage { fields: encoded_fields(fields), ..plain(RECORD) },
+        Type::Numeric => plain(NUMERIC),
+        Type::BigNumeric => plain(BIGNUMERIC),
         // Numbers start with 0, so that the place of each type is its number. One that is not there is no plain type.
         other => plain(PLAIN.iter().zip(0..).find(|(known, _)| *known == other).map_or(u32::MAX, |(_, kind)| kind)),
     }
@@ -55,6 +59,8 @@ pub(crate) fn decoded(message: Option<&TypeMessage>) -> Result<Type, PlanError> 
         RANGE => Type::Range(Box::new(decoded(message.item.as_deref())?)),
         STRUCT => Type::Struct { fields: decoded_fields(&message.fields)?, open: message.open },
         RECORD => Type::Record(decoded_fields(&message.fields)?),
+        NUMERIC => Type::Numeric,
+        BIGNUMERIC => Type::BigNumeric,
         kind => match usize::try_from(kind).ok().and_then(|kind| PLAIN.get(kind)) {
             Some(plain) => plain.clone(),
             None => return Err(PlanError::Refused(format!("there is no type {kind}"))),

@@ -5,9 +5,10 @@
 //! its arguments only. Its late form says to the engine that it is volatile, only so that it is not folded.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
@@ -39,6 +40,10 @@ pub(crate) enum Computation {
     Rows { body: Body, nulls: bool },
     /// A whole array of this type at once.
     Arrays(DataType, Compute),
+    /// A whole array of the type of the first argument.
+    OfFirst(Compute),
+    /// A whole array of lists of that type.
+    Lists(Compute),
 }
 
 /// A row of the table of kernels.
@@ -66,6 +71,16 @@ impl Kernel {
     /// A kernel that computes whole arrays of type `returns`.
     pub(crate) const fn arrays(name: &'static str, arguments: usize, returns: DataType, compute: Compute) -> Self {
         Self::new(name, arguments..=arguments, Computation::Arrays(returns, compute))
+    }
+
+    /// A kernel that computes whole arrays of the type of its first argument.
+    pub(crate) const fn of_first(name: &'static str, arity: RangeInclusive<usize>, compute: Compute) -> Self {
+        Self::new(name, arity, Computation::OfFirst(compute))
+    }
+
+    /// The same of lists of that type.
+    pub(crate) const fn lists(name: &'static str, arguments: usize, compute: Compute) -> Self {
+        Self::new(name, arguments..=arguments, Computation::Lists(compute))
     }
 
     const fn new(name: &'static str, arity: RangeInclusive<usize>, computation: Computation) -> Self {
@@ -106,6 +121,11 @@ impl Kernel {
         match &self.computation {
             Computation::Rows { body, .. } => body.returns(arguments),
             Computation::Arrays(returns, _) => returns.clone(),
+            Computation::OfFirst(_) => arguments.first().cloned().unwrap_or(DataType::Null),
+            Computation::Lists(_) => {
+                let item = arguments.first().cloned().unwrap_or(DataType::Null);
+                DataType::List(Arc::new(Field::new("item", item, true)))
+            }
         }
     }
 
@@ -119,7 +139,8 @@ impl Kernel {
     pub fn makes_much(&self) -> bool {
         match &self.computation {
             Computation::Rows { body, .. } => body.makes_much(),
-            Computation::Arrays(..) => false,
+            Computation::Arrays(..) | Computation::OfFirst(_) => false,
+            Computation::Lists(_) => true,
         }
     }
 

@@ -13,7 +13,7 @@
 //! - `wording`, `re2`, [`types`]: messages, texts, the types of the dialect;
 //! - [`context`]: the execution context;
 //! - `arrays`, `rows`, `kernel`: what kernels are made of;
-//! - `conversion`, `arithmetic`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `tenant_value`, `array_sets`,
+//! - `conversion`, `arithmetic`, `decimal`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `tenant_value`, `array_sets`,
 //!   `array_membership`, `array`, [`time`]: the kernels;
 //! - [`encode`]: values as JSON, as results show them;
 //! - [`array_subquery`], [`scalar`], [`aggregate`]: functions of the engine;
@@ -29,6 +29,7 @@ mod arrays;
 mod bytes;
 pub mod context;
 mod conversion;
+mod decimal;
 pub mod encode;
 mod float;
 pub mod json;

@@ -13,6 +13,8 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 use crate::aggregate::collect::Collect;
 use crate::aggregate::count_distinct::CountDistinct;
+use crate::aggregate::decimal_moments::DecimalMoment;
+use crate::aggregate::decimal_sum::DecimalSum;
 use crate::aggregate::first::First;
 use crate::aggregate::floats::Floats;
 use crate::aggregate::having::Having;
@@ -23,8 +25,8 @@ use crate::aggregate::sum::WholeSum;
 use crate::aggregate::top::Top;
 use crate::aggregate::watched::Watched;
 use crate::aggregate::{
-    FloatAggregate, collecting, count_distinct, first, having, interval_sum, of_floats, percentile, quantiles, safe,
-    top, watched, whole_sum,
+    FloatAggregate, collecting, count_distinct, decimal_moment, decimal_sum, exact_percentile, first, having,
+    interval_sum, of_floats, percentile, quantiles, safe, top, watched, whole_sum,
 };
 use crate::array_subquery::{ArraySubquery, Function as ArraySubqueryFunction};
 use crate::kernel::Fallibility;
@@ -94,6 +96,13 @@ pub enum AggregateFunction {
     Collect,
     /// COUNT(DISTINCT text).
     CountDistinct,
+    /// A variance, deviation, covariance or correlation of NUMERIC or BIGNUMERIC.
+    DecimalMoment(FloatAggregate),
+    /// SUM of NUMERIC or BIGNUMERIC, or AVG.
+    DecimalSum {
+        /// Whether it is AVG.
+        average: bool,
+    },
     /// The first values in an order.
     First {
         /// How many.
@@ -121,6 +130,13 @@ pub enum AggregateFunction {
     Percentile {
         /// The part.
         part: f64,
+        /// Whether it is interpolated.
+        continuous: bool,
+    },
+    /// The same for a part in units of 1e-38.
+    ExactPercentile {
+        /// The part.
+        part: u128,
         /// Whether it is interpolated.
         continuous: bool,
     },
@@ -215,6 +231,12 @@ impl AggregateFunction {
         if inner.downcast_ref::<CountDistinct>().is_some() {
             return Self::CountDistinct;
         }
+        if let Some(moment) = inner.downcast_ref::<DecimalMoment>() {
+            return Self::DecimalMoment(moment.which());
+        }
+        if let Some(sum) = inner.downcast_ref::<DecimalSum>() {
+            return Self::DecimalSum { average: sum.is_average() };
+        }
         if let Some(first) = inner.downcast_ref::<First>() {
             let (number, order, ignore_nulls) = first.parameters();
             return Self::First { number, order: order.to_vec(), ignore_nulls };
@@ -233,6 +255,8 @@ impl AggregateFunction {
                 Pick::Borders(parts) => Self::Quantiles(parts),
                 Pick::Between(part) => Self::Percentile { part: f64::from_bits(part), continuous: true },
                 Pick::At(part) => Self::Percentile { part: f64::from_bits(part), continuous: false },
+                Pick::BetweenExactly(part) => Self::ExactPercentile { part, continuous: true },
+                Pick::AtExactly(part) => Self::ExactPercentile { part, continuous: false },
             };
         }
         if let Some(top) = inner.downcast_ref::<Top>() {
@@ -259,11 +283,14 @@ impl AggregateFunction {
             }
             Self::Collect => collecting(true),
             Self::CountDistinct => count_distinct(),
+            Self::DecimalMoment(which) => decimal_moment(*which),
+            Self::DecimalSum { average } => decimal_sum(*average),
             Self::First { number, order, ignore_nulls } => first(*number, order.clone(), *ignore_nulls),
             Self::Floats(which) => of_floats(*which),
             Self::Having { inner, largest } => having(inner.make()?, *largest),
             Self::IntervalSum { average } => interval_sum(*average),
             Self::Percentile { part, continuous } => percentile(*part, *continuous),
+            Self::ExactPercentile { part, continuous } => exact_percentile(*part, *continuous),
             Self::Quantiles(parts) => quantiles(*parts),
             Self::Safe(inner) => safe(inner.make()?),
             Self::Top { number, weighted } => top(*number, *weighted),

@@ -1,6 +1,5 @@
 //! Kernels of numbers. It is an error where a function is not defined, or its value is beyond all FLOAT64.
 
-use crate::arrays::shortened;
 use crate::kernel::Kernel;
 use crate::rows::{Body, Row, RowError, RowResult};
 
@@ -24,7 +23,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("cube_root", 1..=1, Body::Float(|row| plain(row, f64::cbrt))),
     Kernel::rows("exponential", 1..=1, Body::Float(|row| finite(row, row.float(0).exp(), "EXP"))),
     Kernel::rows("logarithm", 1..=2, Body::Float(logarithm)),
-    Kernel::rows("bounded_number", 3..=3, Body::Float(bounded)),
     Kernel::rows(
         "logarithm_10",
         1..=1,
@@ -100,7 +98,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
     Kernel::rows("shift_left", 2..=2, Body::Int(|row| shifted(row, |bits, by| bits.checked_shl(by)))),
     Kernel::rows("shift_right", 2..=2, Body::Int(|row| shifted(row, |bits, by| bits.checked_shr(by)))),
-    Kernel::rows("parse_numeric", 1..=1, Body::Float(parse_numeric)),
     Kernel::rows("range_bucket", 2..=2, Body::Int(bucket)),
 ];
 
@@ -112,27 +109,6 @@ fn shifted(row: &Row, shift: fn(u64, u32) -> Option<u64>) -> RowResult<i64> {
     }
     let bits = u32::try_from(by).ok().and_then(|by| shift(row.int(0).cast_unsigned(), by));
     Ok(Some(bits.unwrap_or_default().cast_signed()))
-}
-
-/// A number with commas before the decimal point, and a sign at either end.
-fn parse_numeric(row: &Row) -> RowResult<f64> {
-    let text = row.text(0).trim();
-    let sign = |c: char| matches!(c, '+' | '-');
-    let (negative, digits) = match (text.strip_prefix(sign), text.strip_suffix(sign)) {
-        (Some(rest), _) => (text.starts_with('-'), rest),
-        (None, Some(rest)) => (text.ends_with('-'), rest),
-        (None, None) => (false, text),
-    };
-    let (whole, rest) = digits.trim().split_once('.').map_or((digits.trim(), None), |(a, b)| (a, Some(b)));
-    let number = match rest {
-        Some(rest) => format!("{}.{rest}", whole.replace(',', "")),
-        None => whole.replace(',', ""),
-    };
-    let starts = number.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    match number.parse::<f64>() {
-        Ok(value) if starts && value.is_finite() => Ok(Some(if negative { -value } else { value })),
-        _ => Err(format!("the text '{}' cannot be read as NUMERIC", shortened(text)).into()),
-    }
 }
 
 fn plain(row: &Row, f: fn(f64) -> f64) -> RowResult<f64> {
@@ -180,16 +156,6 @@ fn logarithm(row: &Row) -> RowResult<f64> {
         x.ln() / base.ln()
     };
     Ok(Some(value))
-}
-
-/// A number of no more digits than the parameters of a NUMERIC allow.
-fn bounded(row: &Row) -> RowResult<f64> {
-    let (x, digits, scale) = (row.float(0), row.int(1), row.int(2));
-    let whole = i32::try_from(digits - scale).unwrap_or(i32::MAX);
-    if x.abs() >= 10_f64.powi(whole) || x.is_nan() {
-        return Err(format!("NUMERIC({digits}, {scale}) has no value {x}; SAFE_CAST gives NULL instead").into());
-    }
-    Ok(Some(x))
 }
 
 fn power(row: &Row) -> RowResult<f64> {

@@ -8,7 +8,8 @@ use datafusion::logical_expr::ScalarUDF;
 use crate::kernel::Kernel;
 use crate::scalar::kernel_function::KernelFunction;
 use crate::{
-    arithmetic, array, bytes, conversion, float, json, log_json, net, number, row_key, tenant_value, text, time,
+    arithmetic, array, bytes, conversion, decimal, float, json, log_json, net, number, row_key, tenant_value, text,
+    time,
 };
 
 /// Every kernel, by subject.
@@ -40,6 +41,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
     ]
     .into_iter()
     .flatten()
+    .chain(decimal::kernels())
 }
 
 /// A kernel with its functions: for each the strict form and the safe one.

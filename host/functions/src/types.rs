@@ -20,8 +20,12 @@ pub enum Type {
     Bool,
     /// INT64
     Int64,
-    /// FLOAT64 (NUMERIC and BIGNUMERIC are read as it)
+    /// FLOAT64
     Float64,
+    /// NUMERIC: a decimal of 29 digits before its point and 9 behind it. Of computed values only.
+    Numeric,
+    /// BIGNUMERIC: a decimal of 38 digits before its point, or one more, and 38 behind it. Of computed values only.
+    BigNumeric,
     /// STRING
     String,
     /// BYTES
@@ -99,6 +103,8 @@ impl Type {
             Self::Bool => DataType::Boolean,
             Self::Int64 => DataType::Int64,
             Self::Float64 => DataType::Float64,
+            Self::Numeric => DataType::Decimal128(38, 9),
+            Self::BigNumeric => DataType::Decimal256(76, 38),
             Self::String | Self::Json => DataType::Utf8View,
             Self::Bytes | Self::Range(_) => DataType::Binary,
             Self::Timestamp | Self::Datetime => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -135,9 +141,14 @@ impl Type {
         }
     }
 
-    /// Whether it is INT64 or FLOAT64.
+    /// Whether it is a type of numbers.
     pub fn is_number(&self) -> bool {
-        matches!(self, Self::Int64 | Self::Float64)
+        matches!(self, Self::Int64 | Self::Float64) || self.is_decimal()
+    }
+
+    /// Whether it is NUMERIC or BIGNUMERIC.
+    pub fn is_decimal(&self) -> bool {
+        matches!(self, Self::Numeric | Self::BigNumeric)
     }
 
     /// Whether a value is one value: no list, struct or JSON.
@@ -204,6 +215,8 @@ impl fmt::Display for Type {
             Self::Bool => f.write_str("BOOL"),
             Self::Int64 => f.write_str("INT64"),
             Self::Float64 => f.write_str("FLOAT64"),
+            Self::Numeric => f.write_str("NUMERIC"),
+            Self::BigNumeric => f.write_str("BIGNUMERIC"),
             Self::String => f.write_str("STRING"),
             Self::Bytes => f.write_str("BYTES"),
             Self::Timestamp => f.write_str("TIMESTAMP"),

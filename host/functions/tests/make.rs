@@ -121,6 +121,10 @@ fn every_aggregate_is_made_again() {
     let aggregates = [
         aggregate::collecting(true),
         aggregate::count_distinct(),
+        aggregate::decimal_moment(aggregate::FloatAggregate::Correlation),
+        aggregate::decimal_moment(aggregate::FloatAggregate::VariancePop),
+        aggregate::decimal_sum(false),
+        aggregate::decimal_sum(true),
         aggregate::first(3, order, true),
         aggregate::first(1, Vec::new(), false),
         aggregate::having(sum::sum_udaf(), true),
@@ -130,6 +134,8 @@ fn every_aggregate_is_made_again() {
         aggregate::watched(aggregate::of_floats(aggregate::FloatAggregate::Average), false),
         aggregate::percentile(0.5, false),
         aggregate::percentile(0.5, true),
+        aggregate::exact_percentile(10_u128.pow(37), false),
+        aggregate::exact_percentile(10_u128.pow(37), true),
         aggregate::quantiles(4),
         aggregate::safe(aggregate::whole_sum()),
         aggregate::top(10, false),
@@ -192,6 +198,8 @@ fn no_function_is_forgotten() {
         [
             "Collect",
             "CountDistinct",
+            "DecimalMoment",
+            "DecimalSum",
             "First",
             "Floats",
             "Having",

@@ -24,7 +24,7 @@ pub fn shown_type(ty: &Type) -> DataType {
         Type::Null => DataType::Null,
         Type::Bool => DataType::Boolean,
         Type::Int64 => DataType::Int64,
-        Type::Float64 => DataType::Float64,
+        Type::Float64 | Type::Numeric | Type::BigNumeric => ty.arrow(),
         Type::String | Type::Json | Type::Interval | Type::Range(_) => DataType::Utf8,
         Type::Bytes => DataType::Binary,
         Type::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),

@@ -84,7 +84,12 @@ impl FloatAggregate {
         }
     }
 
-    fn arguments(self) -> usize {
+    /// Whether it is a variance, deviation, covariance or correlation.
+    pub fn is_moment(self) -> bool {
+        !matches!(self, Self::Average | Self::Maximum | Self::Minimum | Self::Sum)
+    }
+
+    pub(super) fn arguments(self) -> usize {
         match self {
             Self::Correlation | Self::CovariancePop | Self::CovarianceSamp => 2,
             _ => 1,

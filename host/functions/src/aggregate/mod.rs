@@ -2,6 +2,8 @@
 
 pub(crate) mod collect;
 pub(crate) mod count_distinct;
+pub(crate) mod decimal_moments;
+pub(crate) mod decimal_sum;
 pub(crate) mod first;
 pub(crate) mod floats;
 pub(crate) mod having;
@@ -21,11 +23,13 @@ pub(crate) mod watched;
 
 pub use collect::collecting;
 pub use count_distinct::count_distinct;
+pub use decimal_moments::decimal_moment;
+pub use decimal_sum::decimal_sum;
 pub use first::first;
 pub use floats::{FloatAggregate, of_floats};
 pub use having::having;
 pub use interval_sum::interval_sum;
-pub use quantiles::{percentile, quantiles};
+pub use quantiles::{exact_percentile, percentile, quantiles};
 pub use safe::safe;
 pub use sum::whole_sum;
 pub use top::top;

@@ -1,5 +1,7 @@
 //! Which of a group's sorted values a quantile is.
 
+use crate::decimal::Wide;
+
 /// What is taken of the sorted values. The parts are kept as bits, to be compared and hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Pick {
@@ -9,7 +11,14 @@ pub(crate) enum Pick {
     Between(u64),
     /// The value at a part.
     At(u64),
+    /// The value at a part in units of 1e-38, interpolated: of decimals.
+    BetweenExactly(u128),
+    /// The value at such a part.
+    AtExactly(u128),
 }
+
+/// The part 1 in units of 1e-38.
+pub(super) const WHOLE: u128 = 10_u128.pow(38);
 
 impl Pick {
     /// Whether the result is a list.
@@ -23,6 +32,11 @@ impl Pick {
         let (parts, single) = match self {
             Self::Borders(parts) => (Some(parts), None),
             Self::At(part) => (None, Some(index((f64::from_bits(part) * count(len)).ceil() - 1.0, len))),
+            Self::AtExactly(part) => {
+                let (whole, rest) = exact_position(part, len);
+                (None, Some(whole.saturating_sub(usize::from(rest == 0)).min(len.saturating_sub(1))))
+            }
+            Self::BetweenExactly(part) => (None, Some(exact_position(part, len.saturating_sub(1)).0)),
             Self::Between(part) => (None, Some(index((f64::from_bits(part) * count(len)).floor(), len))),
         };
         let borders = parts.map(|parts| (0..=parts).map(move |k| (k * len).div_ceil(parts).saturating_sub(1)));
@@ -33,6 +47,14 @@ impl Pick {
 #[expect(clippy::cast_precision_loss, reason = "counts of rows in memory are far below 2^53")]
 pub(super) fn count(rows: usize) -> f64 {
     rows as f64
+}
+
+/// So many rows times a part: how many whole ones, and the rest in units of 1e-38.
+pub(super) fn exact_position(part: u128, rows: usize) -> (usize, u128) {
+    let product = Wide::of(part).times_small(rows as u64);
+    let (whole, rest) = product.over(&Wide::of(WHOLE));
+    let low = |number: Wide| number.halves().map_or(0, |(low, _)| low);
+    (usize::try_from(low(whole)).unwrap_or(usize::MAX), low(rest))
 }
 
 /// A position as an index of `len` values.

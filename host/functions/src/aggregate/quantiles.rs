@@ -18,8 +18,9 @@ use datafusion::scalar::ScalarValue;
 use super::collect::owned;
 use super::quantile_groups::QuantileGroups;
 pub(crate) use super::quantile_pick::Pick;
-use super::quantile_pick::{count, index};
+use super::quantile_pick::{count, exact_position, index};
 use crate::arrays::{arity, held_size, list_of};
+use crate::decimal::interpolated;
 
 /// The aggregate for `parts` parts.
 pub fn quantiles(parts: usize) -> Arc<AggregateUDF> {
@@ -32,6 +33,13 @@ pub fn quantiles(parts: usize) -> Arc<AggregateUDF> {
 pub fn percentile(part: f64, continuous: bool) -> Arc<AggregateUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     let pick = if continuous { Pick::Between(part.to_bits()) } else { Pick::At(part.to_bits()) };
+    Arc::new(AggregateUDF::from(Quantiles { pick, signature }))
+}
+
+/// The same for a part in units of 1e-38, which takes decimals if `continuous`.
+pub fn exact_percentile(part: u128, continuous: bool) -> Arc<AggregateUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    let pick = if continuous { Pick::BetweenExactly(part) } else { Pick::AtExactly(part) };
     Arc::new(AggregateUDF::from(Quantiles { pick, signature }))
 }
 
@@ -71,7 +79,10 @@ impl AggregateUDFImpl for Quantiles {
 
     fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
         let plain = matches!(arguments.expr_fields, [value] if is_plain(value.data_type()));
-        plain && !arguments.is_distinct && arguments.order_bys.is_empty() && !matches!(self.pick, Pick::Between(_))
+        plain
+            && !arguments.is_distinct
+            && arguments.order_bys.is_empty()
+            && !matches!(self.pick, Pick::Between(_) | Pick::BetweenExactly(_))
     }
 
     fn create_groups_accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
@@ -172,7 +183,11 @@ impl Accumulator for Values {
                 let picked = take(&sorted, &UInt32Array::from_iter_values(borders), None)?;
                 Ok(self.list(picked))
             }
-            Pick::At(_) => {
+            Pick::BetweenExactly(part) => {
+                let (rank, rest) = exact_position(part, sorted.len() - 1);
+                interpolated(&sorted, rank, rest)
+            }
+            Pick::At(_) | Pick::AtExactly(_) => {
                 let rank = self.pick.ranks(sorted.len()).next().unwrap_or_default();
                 ScalarValue::try_from_array(&sorted, rank)
             }

@@ -5,12 +5,13 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_buffer::i256;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StructArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::internal_err;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
@@ -18,6 +19,7 @@ use datafusion::scalar::ScalarValue;
 use super::sum::{self, overflow};
 use crate::arrays::{arity, list_of};
 use crate::context::value_error;
+use crate::decimal::{BigNumeric, Form, Numeric, Wide, array_of};
 
 /// The aggregate of the first `number` values; `weighted` ones take a weight as second argument.
 pub fn top(number: usize, weighted: bool) -> Arc<AggregateUDF> {
@@ -112,6 +114,8 @@ struct Sums {
 #[derive(Debug, Clone, Copy)]
 enum Sum {
     Whole(i128),
+    /// Units of NUMERIC or BIGNUMERIC.
+    Units(i256),
     Float(f64),
 }
 
@@ -119,6 +123,9 @@ impl Sum {
     fn plus(self, other: Self) -> Result<Self> {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => one.checked_add(other).map(Self::Whole).ok_or_else(overflow),
+            (Self::Units(one), Self::Units(other)) => {
+                one.checked_add(other).map(Self::Units).ok_or_else(decimal_overflow)
+            }
             (one, other) => Ok(Self::Float(one.float() + other.float())),
         }
     }
@@ -135,6 +142,8 @@ impl Sum {
         match self {
             Self::Whole(0..) => Ok(()),
             Self::Float(x) if x >= 0.0 => Ok(()),
+            Self::Units(n) if !n.is_negative() => Ok(()),
+            Self::Units(_) => Err(value_error("a weight of APPROX_TOP_SUM is 0 or more")),
             Self::Whole(n) => Err(value_error(format!("a weight of APPROX_TOP_SUM is 0 or more, not {n}"))),
             Self::Float(x) => Err(value_error(format!("a weight of APPROX_TOP_SUM is 0 or more, not {x}"))),
         }
@@ -152,6 +161,7 @@ impl Sum {
     fn compared(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => one.cmp(&other),
+            (Self::Units(one), Self::Units(other)) => one.cmp(&other),
             (one, other) => one.float().total_cmp(&other.float()),
         }
     }
@@ -160,6 +170,7 @@ impl Sum {
     fn float(self) -> f64 {
         match self {
             Self::Whole(n) => n as f64,
+            Self::Units(n) => n.as_i128() as f64,
             Self::Float(x) => x,
         }
     }
@@ -173,6 +184,8 @@ impl Sums {
                 None => Some(Sum::Whole(1)),
                 Some(weights) => match ScalarValue::try_from_array(weights, i)? {
                     ScalarValue::Int64(n) => n.map(|n| Sum::Whole(n.into())),
+                    ScalarValue::Decimal128(n, _, 9) => n.map(|n| Sum::Units(i256::from_i128(n))),
+                    ScalarValue::Decimal256(n, ..) => n.map(Sum::Units),
                     ScalarValue::Decimal128(n, ..) => n.map(Sum::Whole),
                     ScalarValue::Float64(x) => x.map(Sum::Float),
                     _ => None,
@@ -204,10 +217,12 @@ impl Sums {
         let sums = entries.iter().map(|(_, sum)| *sum);
         let whole = |sum| match sum {
             Sum::Whole(sum) => Ok(sum),
-            Sum::Float(_) => internal_err!("a sum of whole weights is no whole number"),
+            Sum::Units(_) | Sum::Float(_) => internal_err!("a sum of whole weights is no whole number"),
         };
         let weights: ArrayRef = match weight {
             DataType::Float64 => Arc::new(sums.map(|sum| sum.map(Sum::float)).collect::<Float64Array>()),
+            DataType::Decimal128(_, 9) => decimals::<Numeric>(sums)?,
+            DataType::Decimal256(..) => decimals::<BigNumeric>(sums)?,
             DataType::Int64 => {
                 let sums = sums.map(|sum| sum.map(|sum| sum::fitting(whole(sum)?)).transpose());
                 let sums = sums.collect::<Result<Vec<_>>>()?;
@@ -221,6 +236,22 @@ impl Sums {
         let offsets = OffsetBuffer::from_lengths([structs.len()]);
         Ok(ScalarValue::List(Arc::new(ListArray::try_new(item, offsets, Arc::new(structs), None)?)))
     }
+}
+
+fn decimal_overflow() -> DataFusionError {
+    value_error("a sum of weights overflows; that of CAST(weight AS FLOAT64) is a rough number")
+}
+
+/// Sums of decimals, which are 0 or more: the sum of some does not fit only where that of all does not.
+fn decimals<F: Form>(sums: impl Iterator<Item = Option<Sum>>) -> Result<ArrayRef> {
+    let value = |sum| match sum {
+        Sum::Units(units) => {
+            let (low, high) = units.to_parts();
+            F::value(false, Wide::of_halves(low, high.cast_unsigned())).ok_or_else(decimal_overflow)
+        }
+        Sum::Whole(_) | Sum::Float(_) => internal_err!("a sum of decimals is none"),
+    };
+    Ok(array_of::<F>(sums.map(|sum| sum.map(value).transpose()).collect::<Result<Vec<_>>>()?))
 }
 
 impl Accumulator for Sums {

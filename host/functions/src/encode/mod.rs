@@ -16,6 +16,7 @@ use datafusion::error::Result;
 
 use tidegate_model::{REST_FIELD, UNLIKE_FIELD};
 
+use crate::decimal::texts_of;
 use crate::time::{interval_texts, range_parts, range_texts};
 use crate::types::{Field, Type, has_hidden};
 use write::write_text;
@@ -46,6 +47,9 @@ enum Values {
     PortableInt(Int64Array),
     Float(Float64Array),
     PortableFloat(Float64Array),
+    /// The texts of decimals.
+    Decimal(StringViewArray),
+    PortableDecimal(StringViewArray),
     Text(StringViewArray),
     /// Text that is JSON itself.
     Json(StringViewArray),
@@ -91,6 +95,10 @@ impl ColumnEncoder {
             Type::Float64 => {
                 let values = cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone();
                 if style == Style::Portable { Values::PortableFloat(values) } else { Values::Float(values) }
+            }
+            Type::Numeric | Type::BigNumeric => {
+                let texts = texts_of(array)?;
+                if style == Style::Portable { Values::PortableDecimal(texts) } else { Values::Decimal(texts) }
             }
             Type::String => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Interval => Values::Text(interval_texts(array)?),

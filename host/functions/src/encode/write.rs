@@ -51,6 +51,14 @@ impl ColumnEncoder {
                     write_text(text, out);
                 }
             }
+            Values::Decimal(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            Values::PortableDecimal(array) => {
+                let text = array.value(row);
+                match text.parse().is_ok_and(|whole: i64| EXACT.contains(&whole)) {
+                    true => out.extend_from_slice(text.as_bytes()),
+                    false => write_text(text, out),
+                }
+            }
             Values::Text(array) => write_text(array.value(row), out),
             Values::Json(array) => {
                 let text = array.value(row);

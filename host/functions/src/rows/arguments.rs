@@ -44,7 +44,9 @@ impl Column {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
                 Self::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone())
             }
-            DataType::Float16 | DataType::Float32 | DataType::Float64 | DataType::Decimal128(..) => {
+            // As FLOAT64 it would be another number: kernels take a decimal as such, or its text.
+            DataType::Decimal128(..) | DataType::Decimal256(..) => return Err(arity()),
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => {
                 Self::Float(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
             }
             DataType::Timestamp(..) => {

@@ -26,8 +26,8 @@ impl KernelFunction {
     pub(crate) fn new(kernel: &'static Kernel, safe: bool, late: bool) -> Self {
         let volatility = if late { Volatility::Volatile } else { Volatility::Immutable };
         let signature = match kernel.computation() {
-            Computation::Rows { .. } => Signature::variadic_any(volatility),
-            Computation::Arrays(..) => Signature::any(*kernel.arity().end(), volatility),
+            Computation::Rows { .. } | Computation::OfFirst(_) => Signature::variadic_any(volatility),
+            Computation::Arrays(..) | Computation::Lists(_) => Signature::any(*kernel.arity().end(), volatility),
         };
         Self { kernel, safe, signature }
     }
@@ -86,7 +86,7 @@ impl ScalarUDFImpl for KernelFunction {
         check()?;
         let (array, constant) = match self.kernel.computation() {
             Computation::Rows { body, nulls } => rows::compute(*body, *nulls, self.safe, &call.args, call.number_rows)?,
-            Computation::Arrays(_, compute) => {
+            Computation::Arrays(_, compute) | Computation::OfFirst(compute) | Computation::Lists(compute) => {
                 let constant = call.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
                 let rows = if constant { 1 } else { call.number_rows };
                 let arrays = call.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<Vec<_>>>()?;

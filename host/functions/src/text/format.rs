@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::decimal;
 use crate::kernel::Kernel;
 use crate::rows::{Body, Out, Row, RowError, RowResult};
 
@@ -229,6 +230,11 @@ fn write(
             let prefix = format!("{}{prefix}", sign(element, value < 0));
             padded(&prefix, &digits, element.left, element.zero && precision.is_none(), width, out)
         }
+        _ if matches!(row.text(at + 2), "NUMERIC" | "BIGNUMERIC") => {
+            let text = row.text(at + 1);
+            let size = Number::Decimal(text.strip_prefix('-').unwrap_or(text));
+            size.write(element, sign(element, text.starts_with('-')), precision, width, out)
+        }
         _ => {
             if row.is_text(at) {
                 return Err(mismatch("a number"));
@@ -248,15 +254,74 @@ fn write(
                 let word = if upper { word.to_uppercase() } else { word.to_owned() };
                 return padded(sign, &word, element.left, false, width, out);
             }
-            let digits = match element.conversion.to_ascii_lowercase() {
-                'f' => format!("{:.*}", precision.unwrap_or(6), value.abs()),
-                'e' => exponent(value.abs(), precision.unwrap_or(6)),
-                _ => shortest(value.abs(), precision.unwrap_or(6).max(1), element.alternate),
-            };
-            let digits = if element.grouped { grouped(&digits, 3, ',') } else { digits };
-            let digits = if upper { digits.to_uppercase() } else { digits };
-            padded(sign, &digits, element.left, element.zero, width, out)
+            Number::Float(value.abs()).write(element, sign, precision, width, out)
         }
+    }
+}
+
+/// The size of a number.
+#[derive(Debug, Clone, Copy)]
+enum Number<'t> {
+    Float(f64),
+    /// The text of a decimal.
+    Decimal(&'t str),
+}
+
+impl Number<'_> {
+    fn write(
+        self,
+        element: &Element,
+        sign: &str,
+        precision: Option<usize>,
+        width: usize,
+        out: &mut Out,
+    ) -> std::result::Result<(), RowError> {
+        let digits = match element.conversion.to_ascii_lowercase() {
+            'f' => self.in_places(precision.unwrap_or(6)),
+            'e' => self.in_exponent(precision.unwrap_or(6)),
+            _ => self.shortest(precision.unwrap_or(6).max(1), element.alternate),
+        };
+        let digits = if element.grouped { grouped(&digits, 3, ',') } else { digits };
+        let digits = if element.conversion.is_ascii_uppercase() { digits.to_uppercase() } else { digits };
+        padded(sign, &digits, element.left, element.zero, width, out)
+    }
+
+    fn in_places(self, places: usize) -> String {
+        match self {
+            Self::Float(value) => format!("{value:.places$}"),
+            Self::Decimal(text) => decimal::in_places(text, places),
+        }
+    }
+
+    /// C's exponent has two digits and a sign.
+    fn in_exponent(self, places: usize) -> String {
+        let value = match self {
+            Self::Float(value) => value,
+            Self::Decimal(text) => return decimal::in_exponent(text, places),
+        };
+        let text = format!("{value:.places$e}");
+        let Some((mantissa, power)) = text.split_once('e') else { return text };
+        let power: i32 = power.parse().unwrap_or_default();
+        format!("{mantissa}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs())
+    }
+
+    /// `%g`: the shorter of `%e` and `%f`, without zeros at the end.
+    fn shortest(self, precision: usize, zeros: bool) -> String {
+        let text = self.in_exponent(precision - 1);
+        let power: i32 = text.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or_default();
+        let cut = |text: &str| match text.contains('.') && !zeros {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text.to_owned(),
+        };
+        let limit = i32::try_from(precision).unwrap_or(i32::MAX);
+        if power < -4 || power >= limit {
+            return match text.split_once('e') {
+                Some((mantissa, power)) => format!("{}e{power}", cut(mantissa)),
+                None => text,
+            };
+        }
+        let places = usize::try_from(limit - 1 - power).unwrap_or_default();
+        cut(&self.in_places(places))
     }
 }
 
@@ -292,33 +357,6 @@ fn padded(
         out.repeated(" ", missing)?;
     }
     Ok(())
-}
-
-/// C's exponent has two digits and a sign.
-fn exponent(value: f64, precision: usize) -> String {
-    let text = format!("{value:.precision$e}");
-    let Some((mantissa, power)) = text.split_once('e') else { return text };
-    let power: i32 = power.parse().unwrap_or_default();
-    format!("{mantissa}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs())
-}
-
-/// `%g`: the shorter of `%e` and `%f`, without zeros at the end.
-fn shortest(value: f64, precision: usize, zeros: bool) -> String {
-    let text = exponent(value, precision - 1);
-    let power: i32 = text.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or_default();
-    let cut = |text: &str| match text.contains('.') && !zeros {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    let limit = i32::try_from(precision).unwrap_or(i32::MAX);
-    if power < -4 || power >= limit {
-        return match text.split_once('e') {
-            Some((mantissa, power)) => format!("{}e{power}", cut(mantissa)),
-            None => text,
-        };
-    }
-    let places = usize::try_from(limit - 1 - power).unwrap_or_default();
-    cut(&format!("{value:.places$}"))
 }
 
 /// The digits of a whole number in groups, with a mark between them.

@@ -31,6 +31,9 @@ fn schema(ty: &Type, parts: &mut usize) -> Value {
         Type::Float64 => {
             json!({"type": ["number", "string", "null"], "description": "A number; NaN, Infinity and -Infinity are texts."})
         }
+        Type::Numeric | Type::BigNumeric => {
+            json!({"type": ["number", "null"], "description": "A decimal number, with all of its digits."})
+        }
         Type::String => json!({"type": ["string", "null"]}),
         Type::Bytes => json!({"type": ["string", "null"], "contentEncoding": "base64"}),
         Type::Timestamp => {

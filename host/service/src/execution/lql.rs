@@ -100,7 +100,7 @@ fn field_type(ty: &Type) -> FieldType {
     match ty {
         Type::Bool => FieldType::Boolean,
         Type::Int64 => FieldType::Integer,
-        Type::Float64 => FieldType::Float,
+        Type::Float64 | Type::Numeric | Type::BigNumeric => FieldType::Float,
         Type::String => FieldType::String,
         Type::Timestamp | Type::Datetime => FieldType::Datetime,
         Type::Record(_) | Type::Struct { .. } => FieldType::Record,

@@ -106,7 +106,7 @@ fn column_problem(column: &str, columns: &[(String, Type)]) -> Option<String> {
         return Some(format!("the answer has no column {column}; {hint}"));
     };
     match ty {
-        Type::Int64 | Type::Float64 | Type::Json | Type::Null => None,
+        Type::Int64 | Type::Float64 | Type::Numeric | Type::BigNumeric | Type::Json | Type::Null => None,
         other => {
             let number = match other {
                 Type::Timestamp => format!("UNIX_SECONDS({column})"),
@@ -145,7 +145,7 @@ mod tests {
             let problem = column_problem("c", &[("c".to_owned(), ty)]).unwrap_or_default();
             assert!(problem.contains(advice), "{problem}");
         }
-        for ty in [Type::Int64, Type::Float64, Type::Json, Type::Null] {
+        for ty in [Type::Int64, Type::Float64, Type::Numeric, Type::BigNumeric, Type::Json, Type::Null] {
             assert_eq!(column_problem("c", &[("c".to_owned(), ty)]), None);
         }
     }

@@ -102,7 +102,8 @@ fn always_casts(from: &DataType, to: &DataType) -> bool {
         // Stored and computed times lie within the years 1 to 9999.
         (DataType::Timestamp(..), DataType::Date32) => true,
         (DataType::Boolean | DataType::Int8 | DataType::Int16 | DataType::Int32, DataType::Int64) => true,
-        (DataType::Int64, DataType::Float64) => true,
+        (DataType::Int64, DataType::Float64 | DataType::Decimal128(38, 9) | DataType::Decimal256(76, 38)) => true,
+        (DataType::Decimal128(38, 9), DataType::Decimal256(76, 38)) => true,
         (from, to) => from == to,
     }
 }

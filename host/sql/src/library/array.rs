@@ -15,7 +15,7 @@ use crate::fail::{Planning, Result, fail};
 use crate::typed::Typed;
 use crate::types::{Type, is_there};
 use crate::typing::kernel;
-use crate::typing::{Conversion, list_of_record, unify};
+use crate::typing::{Conversion, common_of, list_of_record, unify};
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ARRAY_LENGTH", |call| {
@@ -94,9 +94,22 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("GENERATE_ARRAY", |call| {
         let count = call.count(2, 3)?;
         let values = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
-        let ty = if values.iter().any(|value| value.ty == Type::Float64) { Type::Float64 } else { Type::Int64 };
-        let values = (0..count).map(|i| call.typed(i, &ty)).collect::<Result<Vec<_>>>()?;
-        let name = if ty == Type::Float64 { "float_series" } else { "int_series" };
+        let ty = match common_of(&values, call.at) {
+            Ok(ty) if ty.is_number() => ty,
+            _ if values.iter().any(|value| value.ty == Type::Float64) => Type::Float64,
+            _ => Type::Int64,
+        };
+        let mut values = (0..count).map(|i| call.typed(i, &ty)).collect::<Result<Vec<_>>>()?;
+        let name = match &ty {
+            Type::Float64 => "float_series",
+            Type::Int64 => "int_series",
+            _ => {
+                if count == 2 {
+                    values.push(Typed::new(lit(1_i64), Type::Int64).convert(&ty, Conversion::implicit(call.at))?.expr);
+                }
+                "decimal_series"
+            }
+        };
         Ok(Typed::new(kernel(name, call.safe, values), Type::Array(Box::new(ty))))
     }),
 ];

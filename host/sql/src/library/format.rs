@@ -34,9 +34,11 @@ pub(super) fn build(call: &Call<'_>) -> Result<Typed> {
             Type::Timestamp => "TIMESTAMP",
             Type::Json => "JSON",
             Type::Range(of) => &format!("RANGE<{of}>"),
+            Type::Numeric => "NUMERIC",
+            Type::BigNumeric => "BIGNUMERIC",
             _ => "plain",
         };
-        let first = if value.ty.is_number() { value.expr } else { text.expr.clone() };
+        let first = if value.ty.is_number() && !value.ty.is_decimal() { value.expr } else { text.expr.clone() };
         arguments.extend([first, text.expr, lit(kind)]);
     }
     let expr: Expr = kernel("format_values", call.safe, arguments);

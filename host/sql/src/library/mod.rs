@@ -20,7 +20,7 @@ mod time;
 use tidegate_model::{Code, nearest};
 
 pub(crate) use call::{Argument, Call};
-pub(crate) use number::arithmetic;
+pub(crate) use number::{arithmetic, division};
 pub(crate) use text::{like_pattern, regexp_contains};
 pub(crate) use time::{at_time_zone, computed_interval, interval_over, interval_times, time_arithmetic};
 

@@ -11,7 +11,7 @@ use crate::fail::{Planning, Result};
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::kernel;
-use crate::typing::{Conversion, compare, folded, unify};
+use crate::typing::{Conversion, common_of, compare, folded, unify};
 
 const INT: Type = Type::Int64;
 const FLOAT: Type = Type::Float64;
@@ -19,6 +19,7 @@ const FLOAT: Type = Type::Float64;
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ABS", |call| match number(call, 0)?.ty {
         Type::Int64 => call.run("abs_int64", 1, &[INT], INT),
+        ty if ty.is_decimal() => call.run("decimal_absolute", 1, &[ty.clone()], ty),
         _ => {
             call.count(1, 1)?;
             Ok(Typed::new(math::abs(number(call, 0)?.expr), FLOAT))
@@ -27,32 +28,42 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("SIGN", |call| {
         call.count(1, 1)?;
         let ty = number(call, 0)?.ty;
+        if ty.is_decimal() {
+            return call.run("decimal_sign", 1, &[ty.clone()], ty);
+        }
         Ok(Typed::new(cast(math::signum(number(call, 0)?.expr), ty.arrow()), ty))
     }),
-    ("CEIL", |call| float(call, math::ceil)),
-    ("CEILING", |call| float(call, math::ceil)),
-    ("FLOOR", |call| float(call, math::floor)),
+    ("CEIL", |call| of_number(call, "decimal_ceiling", |call| float(call, math::ceil))),
+    ("CEILING", |call| of_number(call, "decimal_ceiling", |call| float(call, math::ceil))),
+    ("FLOOR", |call| of_number(call, "decimal_floor", |call| float(call, math::floor))),
     ("ROUND", |call| {
         call.count(1, 3)?;
         let to_even = call.word(2, &["ROUND_HALF_AWAY_FROM_ZERO", "ROUND_HALF_EVEN"])? == Some(1);
-        let name = if to_even { "round_float_even" } else { "round_float" };
         let count = call.arguments.len().min(2);
         let arguments = call.arguments.iter().take(count).cloned().collect();
-        Call { arguments, ..*call }.run(name, 1, &[FLOAT, INT], FLOAT)
+        let call = Call { arguments, ..*call };
+        let (of_float, of_decimal) = match to_even {
+            true => ("round_float_even", "decimal_round_even"),
+            false => ("round_float", "decimal_round"),
+        };
+        to_places(&call, of_float, of_decimal)
     }),
     ("TYPEOF", |call| {
         call.count(1, 1)?;
         Ok(Typed::text(type_name(&call.value(0)?.ty)))
     }),
-    ("TRUNC", |call| call.run("cut_float", 1, &[FLOAT, INT], FLOAT)),
-    ("SQRT", |call| of_float(call, "square_root")),
-    ("CBRT", |call| of_float(call, "cube_root")),
-    ("EXP", |call| of_float(call, "exponential")),
-    ("LN", |call| of_float(call, "logarithm")),
-    ("LOG10", |call| of_float(call, "logarithm_10")),
-    ("LOG", |call| call.run("logarithm", 1, &[FLOAT, FLOAT], FLOAT)),
-    ("POW", |call| call.run("power_of", 2, &[FLOAT, FLOAT], FLOAT)),
-    ("POWER", |call| call.run("power_of", 2, &[FLOAT, FLOAT], FLOAT)),
+    ("TRUNC", |call| to_places(call, "cut_float", "decimal_cut")),
+    ("SQRT", |call| of_number(call, "decimal_square_root", |call| of_float(call, "square_root"))),
+    ("CBRT", |call| of_number(call, "decimal_cube_root", |call| of_float(call, "cube_root"))),
+    ("EXP", |call| of_number(call, "decimal_exponential", |call| of_float(call, "exponential"))),
+    ("LN", |call| of_number(call, "decimal_logarithm", |call| of_float(call, "logarithm"))),
+    ("LOG10", |call| of_number(call, "decimal_logarithm_10", |call| of_float(call, "logarithm_10"))),
+    ("LOG", |call| match call.arguments.len() {
+        1 => of_number(call, "decimal_logarithm", |call| of_float(call, "logarithm")),
+        _ => of_numbers(call, "logarithm", "decimal_logarithm_of_base"),
+    }),
+    ("POW", |call| of_numbers(call, "power_of", "decimal_power")),
+    ("POWER", |call| of_numbers(call, "power_of", "decimal_power")),
     ("SIN", |call| of_float(call, "sine")),
     ("COS", |call| of_float(call, "cosine")),
     ("TAN", |call| of_float(call, "tangent")),
@@ -78,6 +89,9 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     }),
     ("DIV", |call| {
         call.count(2, 2)?;
+        if let Some((values, ty)) = decimals(&[call.value(0)?, call.value(1)?], call.at)? {
+            return Ok(folded(Typed::new(kernel("decimal_divide_whole", call.safe, values), ty)));
+        }
         // A conversion would round, and so divide other numbers.
         if call.value(0)?.ty == FLOAT || call.value(1)?.ty == FLOAT {
             return Err(
@@ -88,7 +102,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     }),
     ("SAFE_DIVIDE", |call| {
         call.count(2, 2)?;
-        Ok(Typed::new(kernel("divide", true, vec![call.float(0)?, call.float(1)?]), FLOAT))
+        division(call.value(0)?, call.value(1)?, true, call.at)
     }),
     ("IEEE_DIVIDE", |call| {
         call.count(2, 2)?;
@@ -102,6 +116,9 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         let zero = Typed::new(lit(0_i64), INT);
         match number(call, 0)? {
             value if value.ty == INT => arithmetic(zero, Operator::Minus, value, true, call.at),
+            value if value.ty.is_decimal() => {
+                Ok(Typed::new(kernel("decimal_negate", true, vec![value.expr]), value.ty))
+            }
             value => Ok(Typed::new(Expr::Negative(Box::new(value.expr)), FLOAT)),
         }
     }),
@@ -125,8 +142,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         // ERROR fails also where other functions would be NULL.
         Ok(Typed::new(raised(call.text(0)?), Type::Null))
     }),
-    ("PARSE_NUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
-    ("PARSE_BIGNUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
+    ("PARSE_NUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], Type::Numeric)),
+    ("PARSE_BIGNUMERIC", |call| call.run("parse_bignumeric", 1, &[Type::String], Type::BigNumeric)),
     ("IS_INF", |call| call.run("is_infinite", 1, &[FLOAT], Type::Bool)),
     ("IS_NAN", |call| {
         call.count(1, 1)?;
@@ -161,6 +178,57 @@ fn of_float(call: &Call<'_>, name: &'static str) -> Result<Typed> {
     call.run(name, 1, &[FLOAT], FLOAT)
 }
 
+/// A function of one number: of a decimal its own, of any other as `other` builds it.
+fn of_number(call: &Call<'_>, of_decimal: &'static str, other: Builder) -> Result<Typed> {
+    call.count(1, 1)?;
+    match call.value(0)?.ty {
+        ty if ty.is_decimal() => call.run(of_decimal, 1, &[ty.clone()], ty),
+        _ => other(call),
+    }
+}
+
+/// The same of two.
+fn of_numbers(call: &Call<'_>, of_float: &'static str, of_decimal: &'static str) -> Result<Typed> {
+    call.count(2, 2)?;
+    match decimals(&[call.value(0)?, call.value(1)?], call.at)? {
+        Some((values, ty)) => Ok(folded(Typed::new(kernel(of_decimal, call.safe, values), ty))),
+        None => call.run(of_float, 2, &[FLOAT, FLOAT], FLOAT),
+    }
+}
+
+/// A function of a number and a number of places.
+fn to_places(call: &Call<'_>, of_float: &'static str, of_decimal: &'static str) -> Result<Typed> {
+    call.count(1, 2)?;
+    match call.value(0)?.ty {
+        ty if ty.is_decimal() => call.run(of_decimal, 1, &[ty.clone(), INT], ty),
+        _ => call.run(of_float, 1, &[FLOAT, INT], FLOAT),
+    }
+}
+
+/// Values as the decimals that they are together; `None` where none is one, or a FLOAT64 is among them.
+fn decimals(values: &[Typed], at: Option<Position>) -> Result<Option<(Vec<Expr>, Type)>> {
+    if !values.iter().any(|value| value.ty.is_decimal()) {
+        return Ok(None);
+    }
+    let ty = common_of(values, at)?;
+    if !ty.is_decimal() {
+        return Ok(None);
+    }
+    let convert = |value: &Typed| Ok(value.clone().convert(&ty, Conversion::implicit(at))?.expr);
+    Ok(Some((values.iter().map(convert).collect::<Result<_>>()?, ty.clone())))
+}
+
+/// `left / right`.
+pub(crate) fn division(left: Typed, right: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
+    let values = [left, right];
+    if let Some((values, ty)) = decimals(&values, at)? {
+        return Ok(folded(Typed::new(kernel("decimal_divide", safe, values), ty)));
+    }
+    let convert = |value: Typed| Ok(value.convert(&FLOAT, Conversion::implicit(at))?.expr);
+    let values = values.into_iter().map(convert).collect::<Result<_>>()?;
+    Ok(folded(Typed::new(kernel("divide", safe, values), FLOAT)))
+}
+
 /// Points and bounds of one kind: numbers, times, or texts.
 fn range_bucket(call: &Call<'_>) -> Result<Typed> {
     call.count(2, 2)?;
@@ -169,7 +237,8 @@ fn range_bucket(call: &Call<'_>) -> Result<Typed> {
     };
     let (_, ty) = unify(vec![call.value(0)?, Typed::new(Typed::null().expr, item)], call.at)?;
     let bounds = call.typed(1, &Type::Array(Box::new(ty.clone())))?;
-    Ok(Typed::new(kernel("range_bucket", call.safe, vec![call.typed(0, &ty)?, bounds]), INT))
+    let name = if ty.is_decimal() { "decimal_bucket" } else { "range_bucket" };
+    Ok(Typed::new(kernel(name, call.safe, vec![call.typed(0, &ty)?, bounds]), INT))
 }
 
 /// NULL if any value is NULL (the engine's own skip NULLs); of FLOAT64 the kernel, where NaN makes NaN.
@@ -193,7 +262,8 @@ fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr, of_float: &'static 
 pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
     let how = Conversion::implicit(at);
     let numeric = |value: Typed| match value.ty {
-        Type::Int64 | Type::Float64 | Type::Null => Ok(value),
+        Type::Null => Ok(value),
+        _ if value.ty.is_number() => Ok(value),
         Type::String if value.literal_text().is_some_and(|text| text.trim().parse::<i64>().is_ok()) => {
             value.convert(&Type::Int64, how)
         }
@@ -211,6 +281,15 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, safe: bool, at
         (Operator::Plus, Type::Int64) => kernel("add_int64", safe, vec![left, right]),
         (Operator::Minus, Type::Int64) => kernel("subtract_int64", safe, vec![left, right]),
         (Operator::Multiply, Type::Int64) => kernel("multiply_int64", safe, vec![left, right]),
+        (_, ty) if ty.is_decimal() => {
+            let name = match op {
+                Operator::Plus => "decimal_add",
+                Operator::Minus => "decimal_subtract",
+                Operator::Multiply => "decimal_multiply",
+                _ => "decimal_modulo",
+            };
+            kernel(name, safe, vec![left, right])
+        }
         (Operator::Plus, Type::Float64) => kernel("add_float64", safe, vec![left, right]),
         (Operator::Minus, Type::Float64) => kernel("subtract_float64", safe, vec![left, right]),
         (Operator::Multiply, Type::Float64) => kernel("multiply_float64", safe, vec![left, right]),

@@ -13,7 +13,7 @@ use super::remarks::Remarks;
 use super::resolved::{Order, Resolved};
 use super::scope::{Scope, ScopeColumn};
 use crate::fail::{Result, fail};
-use crate::typed::Typed;
+use crate::typed::{Digits, Typed};
 use crate::types::Type;
 
 /// How a query is resolved within `environment`; `parent` is the scope of the query around it, which a correlated
@@ -40,6 +40,8 @@ pub(super) struct Resolver<'a> {
     pub(super) named_keys: HashMap<String, Expr>,
     /// Plan columns of text that come from log records as they are: they may hold any kind of value.
     paths: HashSet<String>,
+    /// Plan columns of a FLOAT64 that stands in the text as a number, and its digits.
+    digits: HashMap<String, Digits>,
     next_column: usize,
     relations: usize,
     max_relations: usize,
@@ -63,6 +65,7 @@ impl<'a> Resolver<'a> {
             labels: HashMap::new(),
             named_keys: HashMap::new(),
             paths: HashSet::new(),
+            digits: HashMap::new(),
             next_column: 0,
             relations: 0,
             max_relations: limits.relations,
@@ -100,6 +103,18 @@ impl<'a> Resolver<'a> {
     /// Whether a plan column is such a path.
     pub(super) fn is_path_column(&self, column: &Column) -> bool {
         self.paths.contains(&column.name)
+    }
+
+    /// Remembers that a plan column is a number that stands in the text.
+    pub(super) fn note_digits(&mut self, name: &str, value: &Typed) {
+        if let Some(digits) = &value.digits {
+            self.digits.insert(name.to_owned(), digits.clone());
+        }
+    }
+
+    /// The digits of the number in the text that a plan column is.
+    pub(super) fn digits_of(&self, column: &Column) -> Option<Digits> {
+        self.digits.get(&column.name).cloned()
     }
 
     /// How many tables and subqueries were counted so far.

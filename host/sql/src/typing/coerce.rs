@@ -19,8 +19,8 @@ use super::kernel::kernel;
 use super::list::mapped;
 use super::records::{list_of_record, stored_field, text_of_mixed};
 use crate::fail::{Planning, Result, fail, invalid};
-use crate::typed::Typed;
-use crate::types::Type;
+use crate::typed::{Digits, Typed};
+use crate::types::{Field, Type};
 
 /// How a conversion treats a value that does not convert.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl Typed {
     /// The value as a `target`.
     pub(crate) fn convert(self, target: &Type, how: Conversion) -> Result<Typed> {
         if self.ty == *target {
-            return Ok(self);
+            return Ok(if how.implicit { self } else { Typed { digits: None, ..self } });
         }
         if let Some(error) = raised_as(&self.expr, &target.arrow()) {
             return Ok(Typed::new(error, target.clone()));
@@ -56,6 +56,11 @@ impl Typed {
         if self.ty == Type::Null {
             let null = ScalarValue::try_from(&target.arrow()).planned()?;
             return Ok(Typed::new(Expr::Literal(null, None), target.clone()));
+        }
+        if target.is_decimal()
+            && let Some(value) = self.written_decimal(target, how)?
+        {
+            return Ok(value);
         }
         if how.implicit
             && let Some(text) = self.literal_text()
@@ -68,6 +73,20 @@ impl Typed {
             return Ok(converted);
         }
         Ok(folded(convert_value(self, target, how)?))
+    }
+
+    /// A number that stands in the text as a decimal of its digits. One that the type does not have is an error, because
+    /// where it is converted by itself it would be NULL.
+    fn written_decimal(&self, target: &Type, how: Conversion) -> Result<Option<Typed>> {
+        let Some(Digits::Number(digits)) = &self.digits else { return Ok(None) };
+        let value = folded(decimal(Typed::text(digits.as_str()).expr, target, true, false));
+        match value.literal().is_some_and(ScalarValue::is_null) {
+            true if how.implicit => {
+                Err(fail(Code::InvalidValue, format!("the number {digits} cannot be read as {target}"), how.at))
+            }
+            true => Ok(None),
+            false => Ok(Some(value)),
+        }
     }
 
     /// The text of a string literal.
@@ -86,7 +105,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
     {
         return Typed::new(text, Type::String).convert(target, how);
     }
-    let Typed { expr, ty } = value;
+    let Typed { expr, ty, digits } = value;
     let named = |name: &'static str, expr: Expr| kernel(name, how.safe, vec![expr]);
     let to = target.arrow();
     let expr = match (&ty, target) {
@@ -96,6 +115,15 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::Range(of), Type::String) => kernel("range_text", how.safe, vec![expr, lit(of.to_string())]),
         (Type::String, Type::Range(of)) => kernel("parse_range", how.safe, vec![expr, lit(of.to_string())]),
         (Type::Float64, Type::String) => named("float_text", expr),
+        (Type::Numeric | Type::BigNumeric, Type::String) => named("decimal_text", expr),
+        (Type::Numeric | Type::BigNumeric, Type::Float64) => named("decimal_float64", expr),
+        (Type::Numeric | Type::BigNumeric, Type::Int64) if !how.implicit => named("decimal_int64", expr),
+        (Type::BigNumeric, Type::Numeric) if !how.implicit => named("numeric_of_bignumeric", expr),
+        (Type::Int64, Type::Numeric | Type::BigNumeric) | (Type::Numeric, Type::BigNumeric) => cast(expr, to),
+        (Type::Float64, Type::Numeric) if !how.implicit => named("numeric_of_float", expr),
+        (Type::Float64, Type::BigNumeric) if !how.implicit => named("bignumeric_of_float", expr),
+        // A literal has no more digits than its type.
+        (Type::String, Type::Numeric | Type::BigNumeric) => return Ok(decimal(expr, target, how.safe, how.implicit)),
         (Type::Timestamp, Type::String) => named("timestamp_text", expr),
         (Type::Datetime, Type::String) => named("datetime_text", expr),
         (Type::Date, Type::String) => cast(expr, DataType::Utf8View),
@@ -124,7 +152,8 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         }
         _ if how.implicit && is_united(&ty, target) => united(expr, &ty, target),
         (Type::Array(from), Type::Array(item))
-            if **from == Type::Null || matches!((&**from, &**item), (Type::Int64, Type::Float64)) =>
+            if **from == Type::Null
+                || matches!((&**from, &**item), (Type::Int64, Type::Float64 | Type::Numeric | Type::BigNumeric)) =>
         {
             cast(expr, to)
         }
@@ -146,8 +175,12 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         }
         (Type::Struct { fields: from, .. }, Type::Struct { fields: into, .. }) if from.len() == into.len() => {
             let mut parts = Vec::with_capacity(2 * into.len());
-            for (from, into) in from.iter().zip(into.iter()) {
-                let part = stored_field(&Typed::new(expr.clone(), ty.clone()), from);
+            for (i, (from, into)) in from.iter().zip(into.iter()).enumerate() {
+                let digits = match &digits {
+                    Some(Digits::Fields(digits)) => digits.get(i).cloned().flatten(),
+                    _ => None,
+                };
+                let part = Typed { digits, ..stored_field(&Typed::new(expr.clone(), ty.clone()), from) };
                 parts.extend([lit(into.name.as_str()), part.convert(&into.ty, how)?.expr]);
             }
             let rebuilt = datafusion::functions::core::expr_fn::named_struct(parts);
@@ -158,11 +191,25 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
     Ok(Typed::new(expr, target.clone()))
 }
 
+/// A text as a decimal; an `exact` one has no more digits than the type.
+fn decimal(text: Expr, target: &Type, safe: bool, exact: bool) -> Typed {
+    let name = match (target, exact) {
+        (Type::Numeric, false) => "numeric_of_text",
+        (Type::Numeric, true) => "numeric_of_literal",
+        (_, false) => "bignumeric_of_text",
+        (_, true) => "bignumeric_of_literal",
+    };
+    Typed::new(kernel(name, safe, vec![text]), target.clone())
+}
+
 fn no_conversion(from: &Type, to: &Type, how: Conversion) -> Failure {
     let hint = match (from, to) {
         (Type::Record(_) | Type::Array(_) | Type::Struct { .. }, Type::String) => "; TO_JSON_STRING gives its text",
         (Type::Int64, Type::Timestamp) => "; use TIMESTAMP_MICROS, TIMESTAMP_MILLIS or TIMESTAMP_SECONDS",
         (Type::Timestamp, Type::Int64) => "; use UNIX_MICROS, UNIX_MILLIS or UNIX_SECONDS",
+        (Type::Float64 | Type::BigNumeric, Type::Numeric) => "; CAST(x AS NUMERIC) rounds it",
+        (Type::Float64, Type::BigNumeric) => "; CAST(x AS BIGNUMERIC) rounds it",
+        (Type::Numeric | Type::BigNumeric, Type::Int64) => "; CAST(x AS INT64) rounds it",
         _ => "",
     };
     invalid(format!("a value of type {from} cannot be used as {to}{hint}"), how.at)
@@ -204,8 +251,8 @@ pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typ
     let ty = common_of(&values, at)?;
     // ERROR(...) among nothing but NULLs still needs a type that holds values.
     let ty = if ty == Type::Null && values.iter().any(is_error) { Type::String } else { ty };
-    let values =
-        values.into_iter().map(|value| value.convert(&ty, Conversion::implicit(at))).collect::<Result<Vec<_>>>()?;
+    let convert = |value: Typed| Ok(Typed { digits: None, ..value.convert(&ty, Conversion::implicit(at))? });
+    let values = values.into_iter().map(convert).collect::<Result<Vec<_>>>()?;
     Ok((values, ty))
 }
 
@@ -216,6 +263,15 @@ pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typ
 /// If there is no common type.
 pub(crate) fn common_of(values: &[Typed], at: Option<Position>) -> Result<Type> {
     let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
+    // A number that is written is a decimal beside one.
+    if values.iter().any(|value| value.digits.is_some()) && values.iter().any(|value| has_decimal(&value.ty)) {
+        let open = |value: &Typed| match &value.digits {
+            Some(digits) => digits.left_open(&value.ty),
+            None => value.ty.clone(),
+        };
+        let open = common(values.iter().map(open), at)?;
+        return Ok(decimal_type(common(values.iter().map(|v| v.ty.clone()), at)?, open));
+    }
     match firm {
         Type::Timestamp | Type::Datetime | Type::Date | Type::Time | Type::Range(_)
             if values.iter().all(|v| reads_as(v, &firm)) =>
@@ -223,6 +279,30 @@ pub(crate) fn common_of(values: &[Typed], at: Option<Position>) -> Result<Type> 
             Ok(firm)
         }
         _ => common(values.iter().map(|v| v.ty.clone()), at),
+    }
+}
+
+/// Whether a type is of decimals, or a STRUCT with some.
+fn has_decimal(ty: &Type) -> bool {
+    match ty {
+        Type::Struct { fields, .. } => fields.iter().any(|field| has_decimal(&field.ty)),
+        ty => ty.is_decimal(),
+    }
+}
+
+/// A common type, with decimals where the other one has them.
+fn decimal_type(ty: Type, other: Type) -> Type {
+    match (ty, other) {
+        (Type::Float64, other) if other.is_decimal() => other,
+        (Type::Struct { fields, open }, Type::Struct { fields: others, .. }) if fields.len() == others.len() => {
+            let both = fields.iter().zip(others.iter());
+            let fields = both.map(|(field, other)| Field {
+                name: field.name.clone(),
+                ty: decimal_type(field.ty.clone(), other.ty.clone()),
+            });
+            Type::Struct { fields: fields.collect(), open }
+        }
+        (ty, _) => ty,
     }
 }
 

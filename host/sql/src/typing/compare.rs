@@ -32,6 +32,8 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         (one, other) if one == other => one.clone(),
         (Type::Null, other) => other.clone(),
         (one, Type::Null) => one.clone(),
+        (one, Type::Float64) if one.is_decimal() && right.digits.is_some() => one.clone(),
+        (Type::Float64, other) if other.is_decimal() && left.digits.is_some() => other.clone(),
         (Type::String, other) if other.is_number() => text_against_number(&left, other),
         (one, Type::String) if one.is_number() => text_against_number(&right, one),
         (Type::String, other @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time | Type::Range(_))) => {
@@ -92,7 +94,10 @@ fn is_midnight(value: &Typed) -> bool {
 fn text_against_number(text: &Typed, number: &Type) -> Type {
     match text.literal_text() {
         Some(literal) if literal.trim().parse::<i64>().is_ok() => number.clone(),
-        Some(literal) if literal.trim().parse::<f64>().is_ok() => Type::Float64,
+        Some(literal) if literal.trim().parse::<f64>().is_ok() => match number {
+            Type::Int64 => Type::Float64,
+            other => other.clone(),
+        },
         Some(_) => Type::String,
         // A column of text may hold both integers and fractions.
         None => Type::Float64,

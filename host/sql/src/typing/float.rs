@@ -42,10 +42,11 @@ pub(crate) fn nan_last(float: Expr) -> Expr {
     kernel(NAN_LAST, false, vec![float])
 }
 
-/// A value for a sketch of different ones, which takes no FLOAT64: the bits of its key.
+/// A value for a sketch of different ones, which takes neither FLOAT64 nor decimals: the bits of its key, or its text.
 pub(crate) fn float_key_bits(value: Typed) -> Typed {
     match value.ty {
         Type::Float64 => Typed::new(kernel("float_key_bits", false, vec![value.expr]), Type::Int64),
+        Type::Numeric | Type::BigNumeric => Typed::new(kernel("decimal_text", false, vec![value.expr]), Type::String),
         _ => value,
     }
 }

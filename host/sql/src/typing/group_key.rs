@@ -26,7 +26,7 @@ fn has_forms(ty: &Type) -> bool {
 
 /// A value in the form that all values have that are equal to it.
 pub(crate) fn group_key(value: Typed) -> Typed {
-    let Typed { expr, ty } = value;
+    let Typed { expr, ty, .. } = value;
     let key: Option<Expr> = match &ty {
         Type::Float64 => return float_key(Typed::new(expr, ty)),
         _ if !has_forms(&ty) => None,

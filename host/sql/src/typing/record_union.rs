@@ -87,9 +87,11 @@ fn kept(ty: &Type) -> Type {
 
 /// The type that two different numbers or two different times take together.
 pub(super) fn common_plain(one: &Type, other: &Type) -> Option<Type> {
-    use Type::{Date, Datetime, Float64, Int64, Timestamp};
+    use Type::{BigNumeric, Date, Datetime, Float64, Int64, Numeric, Timestamp};
     match (one, other) {
-        (Int64, Float64) | (Float64, Int64) => Some(Float64),
+        (Int64 | Numeric | BigNumeric, Float64) | (Float64, Int64 | Numeric | BigNumeric) => Some(Float64),
+        (Int64 | Numeric, BigNumeric) | (BigNumeric, Int64 | Numeric) => Some(BigNumeric),
+        (Int64, Numeric) | (Numeric, Int64) => Some(Numeric),
         (Timestamp, Datetime | Date) | (Datetime | Date, Timestamp) => Some(Timestamp),
         (Datetime, Date) | (Date, Datetime) => Some(Datetime),
         _ => None,

@@ -16,6 +16,7 @@ mod lineage;
 mod names;
 mod narrow;
 mod nullable_constants;
+mod numeric;
 mod operators;
 mod ranges;
 mod remarks;

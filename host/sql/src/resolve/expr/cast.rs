@@ -5,9 +5,9 @@ use datafusion::logical_expr::{Expr, cast, lit};
 use sqlparser::ast::{CastFormat, CastKind, DataType as AstType, ExactNumberInfo, Expr as Ast};
 use tidegate_model::Position;
 
+use super::array_of;
 use super::literal::named_type;
 use crate::fail::{Result, invalid, unsupported};
-use crate::library::Argument;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
@@ -34,24 +34,27 @@ impl Resolver<'_> {
     ) -> Result<Typed> {
         let safe = cx.guarded || matches!(kind, CastKind::SafeCast | CastKind::TryCast);
         let target = named_type(data_type, at)?;
-        let value = self.expr(value, cx)?;
-        // The literal of a RANGE is read as a cast of its text. It is wrong wherever it stands.
-        let is_literal = matches!(target, Type::Range(_)) && *kind == CastKind::Cast && value.literal_text().is_some();
-        let how = if is_literal { Conversion::implicit(at) } else { Conversion::cast(at, safe) };
-        let value = value.convert(&target, how)?;
-        let Some(limit) = limit(data_type, at)? else { return Ok(value) };
-        let value = match limit {
-            Limit::Digits(_, scale) if value.ty != Type::Null => {
-                let places = Typed::new(lit(i64::try_from(scale).unwrap_or_default()), Type::Int64);
-                self.build("ROUND", vec![Argument::Value(value), Argument::Value(places)], at, cx)?
+        let how = Conversion::cast(at, safe);
+        let value = match (value, &target) {
+            // As numbers of one type they would lose digits.
+            (Ast::Array(array), Type::Array(item)) if item.is_decimal() && !array.elem.is_empty() => {
+                let items = array.elem.iter().map(|value| self.expr(value, cx)?.convert(item, how));
+                array_of(items.collect::<Result<_>>()?, at)?
             }
-            _ => value,
+            (value, Type::Range(_)) => {
+                let value = self.expr(value, cx)?;
+                // The literal of a RANGE is read as a cast of its text. It is wrong wherever it stands.
+                let is_literal = *kind == CastKind::Cast && value.literal_text().is_some();
+                value.convert(&target, if is_literal { Conversion::implicit(at) } else { how })?
+            }
+            _ => self.expr(value, cx)?.convert(&target, how)?,
         };
+        let Some(limit) = limit(data_type, at)? else { return Ok(value) };
         let whole = |n: u64| lit(i64::try_from(n).unwrap_or(i64::MAX));
         let (name, arguments) = match limit {
             Limit::Length(most) if value.ty == Type::Bytes => ("bounded_bytes", vec![whole(most)]),
             Limit::Length(most) => ("bounded_text", vec![whole(most)]),
-            Limit::Digits(digits, scale) => ("bounded_number", vec![whole(digits), whole(scale)]),
+            Limit::Digits(digits, scale) => ("decimal_bounded", vec![whole(digits), whole(scale)]),
         };
         let arguments = std::iter::once(value.expr).chain(arguments).collect();
         Ok(folded(Typed::new(kernel(name, safe, arguments), value.ty)))

@@ -3,8 +3,7 @@
 use datafusion::logical_expr::{Expr, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
-    ArrayElemTypeDef, DataType as AstType, DateTimeField, ExactNumberInfo, Expr as Ast, Ident, Interval, Value,
-    ValueWithSpan,
+    ArrayElemTypeDef, DataType as AstType, DateTimeField, Expr as Ast, Ident, Interval, Value, ValueWithSpan,
 };
 use tidegate_functions::context::planning;
 use tidegate_functions::time::interval_range;
@@ -15,7 +14,7 @@ use crate::library::computed_interval;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::text::range_of;
-use crate::typed::Typed;
+use crate::typed::{Digits, Typed};
 use crate::types::{Field, Type};
 use crate::typing::Conversion;
 
@@ -74,7 +73,9 @@ impl Resolver<'_> {
             None | Some(Sent::Null | Sent::Relative(_)) => Typed::null(),
             Some(Sent::Boolean(value)) => Typed::new(lit(*value), Type::Bool),
             Some(Sent::Int64(value)) => Typed::new(lit(*value), Type::Int64),
-            Some(Sent::Float64(value)) => Typed::new(lit(*value), Type::Float64),
+            Some(Sent::Float64(value)) => {
+                Typed { digits: Some(Digits::Number(value.to_string())), ..Typed::new(lit(*value), Type::Float64) }
+            }
             Some(Sent::Text(text)) => {
                 planning::charge(text.len());
                 Typed::text(text.as_str())
@@ -205,7 +206,9 @@ fn number(text: &str, at: Option<Position>) -> Result<Typed> {
         return Err(invalid(format!("{text} is beyond INT64; write {text}.0 for a FLOAT64"), at));
     }
     match text.parse::<f64>() {
-        Ok(value) => Ok(Typed::new(lit(value), Type::Float64)),
+        Ok(value) => {
+            Ok(Typed { digits: Some(Digits::Number(text.to_owned())), ..Typed::new(lit(value), Type::Float64) })
+        }
         Err(_) => Err(invalid(format!("{text} is no number"), at)),
     }
 }
@@ -232,13 +235,9 @@ pub(super) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
         | AstType::Float8
         | AstType::Real
         | AstType::Double(_)
-        | AstType::DoublePrecision
-        | AstType::Numeric(
-            ExactNumberInfo::None | ExactNumberInfo::Precision(_) | ExactNumberInfo::PrecisionAndScale(..),
-        )
-        | AstType::Decimal(_)
-        | AstType::BigNumeric(_)
-        | AstType::BigDecimal(_) => Type::Float64,
+        | AstType::DoublePrecision => Type::Float64,
+        AstType::Numeric(_) | AstType::Decimal(_) => Type::Numeric,
+        AstType::BigNumeric(_) | AstType::BigDecimal(_) => Type::BigNumeric,
         AstType::String(_) | AstType::Text | AstType::Varchar(_) | AstType::CharVarying(_) | AstType::Char(_) => {
             Type::String
         }
@@ -277,6 +276,8 @@ pub(super) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
                 "BOOL",
                 "INT64",
                 "FLOAT64",
+                "NUMERIC",
+                "BIGNUMERIC",
                 "STRING",
                 "BYTES",
                 "TIMESTAMP",

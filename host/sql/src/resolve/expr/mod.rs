@@ -47,7 +47,7 @@ use super::context::Context;
 use super::resolver::Resolver;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::library::{Argument, at_time_zone};
-use crate::typed::Typed;
+use crate::typed::{Digits, Typed};
 use crate::types::{Field, Type, is_value};
 use crate::typing::{Conversion, compare, folded, unify};
 
@@ -191,13 +191,7 @@ impl Resolver<'_> {
             }
             Ast::Array(array) => {
                 let items = array.elem.iter().map(|item| self.expr(item, cx)).collect::<Result<Vec<_>>>()?;
-                let (items, ty) = unify(items, at)?;
-                let values: Vec<Expr> = items.into_iter().map(|item| item.expr).collect();
-                let array = match values.iter().any(Expr::any_column_refs) {
-                    true => bounded(make_array_udf(), values),
-                    false => nested::make_array(values),
-                };
-                Ok(Typed::new(array, Type::Array(Box::new(ty))))
+                array_of(items, at)
             }
             Ast::Struct { values, fields } => self.structure(values, fields, at, cx),
             Ast::Tuple(values) => self.structure(values, &[], at, cx),
@@ -257,6 +251,7 @@ impl Resolver<'_> {
     ) -> Result<Typed> {
         let mut arguments = Vec::new();
         let mut fields: Vec<Field> = Vec::new();
+        let mut digits = Vec::new();
         for (i, value) in values.iter().enumerate() {
             let declaration = declared.get(i);
             let (inner, name) = match value {
@@ -277,11 +272,16 @@ impl Resolver<'_> {
             }
             arguments.extend([lit(name.as_str()), value.expr]);
             fields.push(Field { name, ty: value.ty });
+            digits.push(value.digits);
         }
         if fields.is_empty() {
             return Err(invalid("a STRUCT needs at least one field", at));
         }
-        Ok(Typed::new(core::named_struct(arguments), Type::Struct { fields: fields.into(), open: false }))
+        let digits = digits.iter().any(Option::is_some).then_some(Digits::Fields(digits));
+        Ok(Typed {
+            digits,
+            ..Typed::new(core::named_struct(arguments), Type::Struct { fields: fields.into(), open: false })
+        })
     }
 }
 
@@ -311,6 +311,17 @@ fn implied_name(ast: &Ast) -> Option<String> {
 
 pub(in crate::resolve) fn boolean(expr: Expr) -> Typed {
     folded(Typed::new(expr, Type::Bool))
+}
+
+/// An array of values of one type.
+fn array_of(items: Vec<Typed>, at: Option<Position>) -> Result<Typed> {
+    let (items, ty) = unify(items, at)?;
+    let values: Vec<Expr> = items.into_iter().map(|item| item.expr).collect();
+    let array = match values.iter().any(Expr::any_column_refs) {
+        true => bounded(make_array_udf(), values),
+        false => nested::make_array(values),
+    };
+    Ok(Typed::new(array, Type::Array(Box::new(ty))))
 }
 
 fn negate_if(negated: bool, expr: Expr) -> Typed {

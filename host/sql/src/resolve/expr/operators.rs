@@ -11,7 +11,7 @@ use crate::library::{self, Argument};
 use crate::resolve::context::{Context, Decides};
 use crate::resolve::resolver::Resolver;
 use crate::text;
-use crate::typed::Typed;
+use crate::typed::{Digits, Typed};
 use crate::types::Type;
 use crate::typing::{Conversion, compare, folded};
 use crate::typing::{kernel, to_json_string};
@@ -45,11 +45,7 @@ impl Resolver<'_> {
             B::Multiply => library::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
             B::Modulo => library::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
             B::Divide if left.ty == Type::Interval => library::interval_over(left, right, cx.guarded, at),
-            B::Divide => {
-                let how = Conversion::implicit(at);
-                let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);
-                Ok(folded(Typed::new(kernel("divide", cx.guarded, vec![left.expr, right.expr]), Type::Float64)))
-            }
+            B::Divide => library::division(left, right, cx.guarded, at),
             B::StringConcat => {
                 let is_list = |value: &Typed| matches!(value.ty, Type::Array(_) | Type::Record(_));
                 let name = if is_list(&left) || is_list(&right) { "ARRAY_CONCAT" } else { "CONCAT" };
@@ -138,6 +134,7 @@ impl Resolver<'_> {
                     return Ok(Typed::new(lit(number), Type::Int64));
                 }
                 let value = self.expr(inner, cx)?;
+                let digits = value.digits.as_ref().and_then(Digits::negated);
                 let value = if value.ty.is_number() || value.ty == Type::Interval {
                     value
                 } else {
@@ -151,7 +148,14 @@ impl Resolver<'_> {
                 let minus_one = Typed::new(lit(-1_i64), Type::Int64);
                 match value.ty {
                     Type::Interval => library::interval_times(value, minus_one, at),
-                    _ => library::arithmetic(value, Operator::Multiply, minus_one, cx.guarded, at),
+                    Type::Numeric | Type::BigNumeric => {
+                        let ty = value.ty.clone();
+                        Ok(folded(Typed::new(kernel("decimal_negate", cx.guarded, vec![value.expr]), ty)))
+                    }
+                    _ => {
+                        let value = library::arithmetic(value, Operator::Multiply, minus_one, cx.guarded, at)?;
+                        Ok(Typed { digits, ..value })
+                    }
                 }
             }
             other => Err(foreign_operator(&other.to_string(), at)),

@@ -36,7 +36,7 @@ pub(super) fn field_of_event(columns: &[ScopeColumn], name: &str) -> Option<Type
 fn field_in_scope(scope: &Scope<'_>, name: &str) -> Option<Typed> {
     let of_relation = |relation: &Relation| match relation {
         Relation::Table { columns, open: true, .. } => field_of_event(columns, name),
-        Relation::Element { value: Typed { expr, ty: Type::Struct { fields, open: true } }, .. } => {
+        Relation::Element { value: Typed { expr, ty: Type::Struct { fields, open: true }, .. }, .. } => {
             field_of_rest(expr, fields, name)
         }
         _ => None,

@@ -271,7 +271,7 @@ impl Resolver<'_> {
         if resolved.row != Row::Struct {
             return Ok(resolved);
         }
-        let Typed { expr, ty } = as_struct(&resolved.columns);
+        let Typed { expr, ty, .. } = as_struct(&resolved.columns);
         let name = self.fresh();
         let plan = LogicalPlanBuilder::from(resolved.plan).project([expr.alias(&name)]);
         let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;

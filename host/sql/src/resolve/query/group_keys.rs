@@ -174,7 +174,7 @@ impl Resolver<'_> {
         if !value.ty.is_groupable() {
             return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
         }
-        let Typed { expr, ty } = plan_column(value);
+        let Typed { expr, ty, .. } = plan_column(value);
         let (name, expr) = match &expr {
             Expr::Column(column) => match self.named_keys.get(&column.name) {
                 Some(named) => (Some(column.name.clone()), named.clone()),

@@ -169,6 +169,7 @@ impl Resolver<'_> {
             if self.is_path(&item.value) {
                 self.note_path_column(&unique);
             }
+            self.note_digits(&unique, &item.value);
             let expr = if distinct { distinct_key(value.clone(), builder.plan()) } else { value.expr.clone() };
             exprs.push(expr.alias(&unique));
             let (written, column) = (item.name.clone(), Column::new_unqualified(unique));

@@ -75,7 +75,7 @@ impl Resolver<'_> {
         };
         let mut types = Vec::with_capacity(outputs.len());
         for OutputColumn { name, from, .. } in &outputs {
-            let of_query = |(query, place): (&Resolved, &Option<usize>)| typed_of(query, *place, true);
+            let of_query = |(query, place): (&Resolved, &Option<usize>)| self.constant_of(query, *place);
             let values: Vec<Typed> = queries.iter().zip(from).map(of_query).collect();
             let ty = common_of(&values, at).map_err(|failure| Failure {
                 message: format!("the column {name} of the {op}: {}", failure.message),
@@ -106,7 +106,7 @@ impl Resolver<'_> {
                 let place = from.get(i).copied().flatten();
                 let mut value = typed_of(&query, place, false);
                 if value.ty != *ty {
-                    value = typed_of(&query, place, true);
+                    value = self.constant_of(&query, place);
                 }
                 let value = plan_column(value.convert(ty, Conversion::implicit(at))?);
                 let expr = if distinct { distinct_key(value, &query.plan) } else { value.expr };
@@ -121,6 +121,15 @@ impl Resolver<'_> {
             .map(|((column, OutputColumn { name, written, .. }), ty)| Output { name, written, column, ty })
             .collect();
         Ok(Resolved { plan, columns, row })
+    }
+}
+
+impl Resolver<'_> {
+    /// A column of a query as the literal that it is, if it is one.
+    fn constant_of(&self, query: &Resolved, place: Option<usize>) -> Typed {
+        let column = place.and_then(|place| query.columns.get(place));
+        let digits = column.and_then(|column| self.digits_of(&column.column));
+        Typed { digits, ..typed_of(query, place, true) }
     }
 }
 

@@ -8,7 +8,7 @@ use datafusion::functions_aggregate as engine;
 use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use tidegate_functions::aggregate::{
-    FloatAggregate, collecting, count_distinct, first, interval_sum, of_floats, quantiles, top, whole_sum,
+    FloatAggregate, collecting, count_distinct, decimal_sum, first, interval_sum, of_floats, quantiles, top, whole_sum,
 };
 use tidegate_model::Position;
 
@@ -71,6 +71,9 @@ pub(super) fn sum(call: AggregateCall<'_>) -> Result<Built> {
     if call.first.ty == Type::Interval {
         return of_intervals(call, interval_sum(false));
     }
+    if call.first.ty.is_decimal() {
+        return Ok(of_value(decimal_sum(false), call.first, call.clauses));
+    }
     let how = call.how();
     let value = number(call.first, how)?;
     let function = if value.ty == Type::Int64 { whole_sum() } else { of_floats(FloatAggregate::Sum) };
@@ -80,6 +83,9 @@ pub(super) fn sum(call: AggregateCall<'_>) -> Result<Built> {
 pub(super) fn average(call: AggregateCall<'_>) -> Result<Built> {
     if call.first.ty == Type::Interval {
         return of_intervals(call, interval_sum(true));
+    }
+    if call.first.ty.is_decimal() {
+        return Ok(of_value(decimal_sum(true), call.first, call.clauses));
     }
     call.of_float(FloatAggregate::Average)
 }

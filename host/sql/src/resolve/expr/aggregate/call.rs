@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
-use tidegate_functions::aggregate::{FloatAggregate, having, of_floats};
+use tidegate_functions::aggregate::{FloatAggregate, decimal_moment, having, of_floats};
 use tidegate_model::Position;
 
-use crate::fail::{Result, invalid};
+use crate::fail::{Result, invalid, unsupported};
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{Conversion, plan_column};
+use crate::typing::{Conversion, plan_column, unify};
 
 /// The engine's call of an aggregate function, and the type of its value.
 pub(super) type Built = (Expr, Type);
@@ -81,7 +81,19 @@ impl AggregateCall<'_> {
     /// If an argument does not convert.
     pub(super) fn of_float(self, which: FloatAggregate) -> Result<Built> {
         let how = self.how();
-        let arguments = [Some(self.first), self.second].into_iter().flatten();
+        let arguments: Vec<Typed> = [Some(self.first), self.second].into_iter().flatten().collect();
+        if which.is_moment() && arguments.iter().any(|value| value.ty.is_decimal()) {
+            let (values, ty) = unify(arguments.clone(), self.at)?;
+            if ty.is_decimal() {
+                if self.clauses.distinct {
+                    let what = format!("{}(DISTINCT ...) of {ty}", self.name);
+                    return Err(unsupported(what, Some("write CAST(x AS FLOAT64)"), self.at));
+                }
+                let values = values.into_iter().map(|value| value.expr).collect();
+                return Ok((collected(decimal_moment(which), values, self.clauses), Type::Float64));
+            }
+        }
+        let arguments = arguments.into_iter();
         let arguments = arguments.map(|value| Ok(plan_column(value.convert(&Type::Float64, how)?).expr));
         Ok((collected(of_floats(which), arguments.collect::<Result<_>>()?, self.clauses), Type::Float64))
     }

@@ -1,6 +1,6 @@
 //! The OVER clause: partitions, order, frame, and the named windows of a WINDOW clause.
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, i256};
 use datafusion::functions::math::expr_fn as math;
 use datafusion::logical_expr::{Expr, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, cast, lit, when};
 use datafusion::scalar::ScalarValue;
@@ -16,7 +16,7 @@ use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::sorting::sorted;
 use crate::types::Type;
-use crate::typing::{float_key, sort_key};
+use crate::typing::{Conversion, float_key, kernel, sort_key};
 
 /// An OVER clause as written, merged with the named windows that it builds on.
 struct Spec<'a> {
@@ -77,10 +77,10 @@ impl Resolver<'_> {
         };
         let resolved = resolve();
         cx.windows = windows;
-        let (partition_by, mut order_by, ty) = resolved?;
+        let (mut partition_by, mut order_by, ty) = resolved?;
         let (frame, only) = match spec.frame {
             None => (WindowFrame::new((!order_by.is_empty()).then_some(false)), None),
-            Some(frame) => self.frame(frame, &mut order_by, &ty, at, cx)?,
+            Some(frame) => self.frame(frame, &mut partition_by, &mut order_by, &ty, at, cx)?,
         };
         let frame = if by_peers { in_groups(frame) } else { frame };
         let framed = spec.frame.is_some();
@@ -91,6 +91,7 @@ impl Resolver<'_> {
     fn frame(
         &mut self,
         frame: &AstFrame,
+        partition_by: &mut Vec<Expr>,
         order_by: &mut [SortExpr],
         key: &Type,
         at: Option<Position>,
@@ -116,7 +117,17 @@ impl Resolver<'_> {
                     "RANGE with a distance needs one numeric ORDER BY key; for times, write UNIX_SECONDS(...)";
                 return Err(invalid(message, at));
             }
+            let value = match is_range && key.is_decimal() && value.ty != Type::Null {
+                true => value.convert(key, Conversion::implicit(at))?,
+                false => value,
+            };
             let distance = match value.literal() {
+                Some(ScalarValue::Decimal128(Some(n), ..)) if *n >= 0 && *key == Type::Numeric => {
+                    Distance::Units(i256::from_i128(*n))
+                }
+                Some(ScalarValue::Decimal256(Some(n), ..)) if !n.is_negative() && *key == Type::BigNumeric => {
+                    Distance::Units(*n)
+                }
                 Some(ScalarValue::Int64(Some(n))) if *n >= 0 => {
                     Distance::of_whole(*n, is_range && *key == Type::Float64)
                 }
@@ -179,6 +190,20 @@ impl Resolver<'_> {
                 sort.expr = cast(sort.expr.clone(), WIDE);
                 1.0
             }
+            (true, Some(sort)) if *key == Type::Numeric => {
+                sort.expr = cast(sort.expr.clone(), WIDE_NUMERIC);
+                1.0
+            }
+            (true, Some(sort)) if *key == Type::BigNumeric => {
+                let far = from.into_iter().chain(to).any(Distance::is_far);
+                match edges_have_nulls(start, end, sort) {
+                    // The frames of NULLs are NULLs alone.
+                    None => partition_by.push(sort.expr.clone().is_null()),
+                    Some(false) => {}
+                    Some(true) => sort.expr = kernel("bignumeric_key", false, vec![sort.expr.clone(), lit(far)]),
+                }
+                1.0
+            }
             (true, Some(sort)) if from.into_iter().chain(to).any(Distance::is_far) => {
                 sort.expr = sort.expr.clone() * lit(QUARTER);
                 QUARTER
@@ -189,6 +214,8 @@ impl Resolver<'_> {
             (WindowFrameUnits::Rows, Some(Distance::Whole(n))) => ScalarValue::UInt64(u64::try_from(n).ok()),
             (WindowFrameUnits::Rows, _) => ScalarValue::UInt64(None),
             (_, Some(Distance::Whole(n))) => ScalarValue::Decimal128(Some(n.into()), 38, 0),
+            (_, Some(Distance::Units(n))) if *key == Type::Numeric => ScalarValue::Decimal256(Some(n), 76, 9),
+            (_, Some(Distance::Units(n))) => ScalarValue::Decimal256(Some(n), 76, 38),
             (_, Some(Distance::Float(x))) => ScalarValue::Float64(Some(x * scale)),
             (_, None) => ScalarValue::Null,
         };
@@ -203,6 +230,11 @@ impl Resolver<'_> {
 
 /// A type in which no INT64 is moved too far by another one.
 const WIDE: DataType = DataType::Decimal128(38, 0);
+/// The same of NUMERIC.
+const WIDE_NUMERIC: DataType = DataType::Decimal256(76, 9);
+
+/// From here on two BIGNUMERIC may have a sum that the type does not have.
+const HALF_OF_BIGNUMERIC: i256 = i256::from_parts(0, 1 << 126);
 
 /// The part of a FLOAT64 of which no sum of two overflows.
 const QUARTER: f64 = 0.25;
@@ -212,6 +244,8 @@ const QUARTER: f64 = 0.25;
 enum Distance {
     Whole(i64),
     Float(f64),
+    /// Units of a key of NUMERIC or BIGNUMERIC.
+    Units(i256),
 }
 
 impl Distance {
@@ -224,6 +258,7 @@ impl Distance {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => one < other,
             (Self::Float(one), Self::Float(other)) => one < other,
+            (Self::Units(one), Self::Units(other)) => one < other,
             _ => false,
         }
     }
@@ -234,7 +269,22 @@ impl Distance {
 
     /// Whether a key that is moved so far may overflow.
     fn is_far(self) -> bool {
-        matches!(self, Self::Float(x) if x.is_finite() && x > 1e290)
+        match self {
+            Self::Float(x) => x.is_finite() && x > 1e290,
+            Self::Units(n) => n >= HALF_OF_BIGNUMERIC,
+            Self::Whole(_) => false,
+        }
+    }
+}
+
+/// Where a key is moved beyond its type, the engine takes the frame to begin or end with the partition: whether the NULLs are
+/// there, which then belong to the frame wrongly. `None`: both bounds of the frame have distances, or are the current row.
+fn edges_have_nulls(start: i8, end: i8, sort: &SortExpr) -> Option<bool> {
+    match (start, end) {
+        (-2, -1) => Some(false),
+        (-1, 2) => Some(sort.nulls_first),
+        (-2, _) | (_, 2) => Some(!sort.nulls_first),
+        _ => None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The functions that exist only with OVER: one row for each, with its arguments, its flags and its builder.
 
+use std::sync::Arc;
+
 use datafusion::functions_window::expr_fn as engine;
 use datafusion::logical_expr::expr::{NullTreatment, WindowFunction};
-use datafusion::logical_expr::{Expr, WindowFunctionDefinition, lit};
+use datafusion::logical_expr::{AggregateUDF, Expr, WindowFunctionDefinition, lit};
 use datafusion::scalar::ScalarValue;
-use tidegate_functions::aggregate::percentile;
+use tidegate_functions::aggregate::{exact_percentile, percentile};
 use tidegate_model::Position;
 
 use super::super::aggregate::NULLS_LEFT_OUT;
@@ -174,6 +176,9 @@ fn percentile_of(call: &WindowCall<'_>, interpolates: bool) -> Result<Built> {
         return Err(invalid(format!("{name} takes no ORDER BY inside of OVER (...)"), at));
     }
     let how = Conversion::implicit(at);
+    if let Some(part) = arguments.get(1).filter(|part| part.ty.is_decimal()) {
+        return exact_percentile_of(call, part, interpolates);
+    }
     let part = arguments.get(1).cloned().map(|part| part.convert(&Type::Float64, how)).transpose()?;
     let part = match part.as_ref().and_then(Typed::literal) {
         Some(ScalarValue::Float64(Some(part))) if (0.0..=1.0).contains(part) => *part,
@@ -182,9 +187,40 @@ fn percentile_of(call: &WindowCall<'_>, interpolates: bool) -> Result<Built> {
     let value = call.value();
     let value = if interpolates { value.convert(&Type::Float64, how)? } else { value };
     // NaN is the smallest.
-    let value = float_key(value);
-    let definition = WindowFunctionDefinition::AggregateUDF(percentile(part, interpolates));
+    Ok(of_partition(percentile(part, interpolates), float_key(value), ignore_nulls))
+}
+
+/// The same with a part of NUMERIC or BIGNUMERIC, whose digits all count.
+fn exact_percentile_of(call: &WindowCall<'_>, part: &Typed, interpolates: bool) -> Result<Built> {
+    let how = Conversion::implicit(call.at);
+    let value = call.value();
+    let exact = part.clone().convert(&Type::BigNumeric, how)?;
+    let units = match exact.literal() {
+        Some(ScalarValue::Decimal256(Some(units), ..)) => units.to_i128().and_then(|units| u128::try_from(units).ok()),
+        _ => None,
+    };
+    let Some(units) = units.filter(|units| *units <= 10_u128.pow(38)) else {
+        return Err(invalid(format!("{}(x, p) takes a constant p from 0 to 1", call.name), call.at));
+    };
+    let value = match (interpolates, &value.ty) {
+        (false, _) => float_key(value),
+        // Between FLOAT64 the part is one as well.
+        (true, Type::Float64) => {
+            let part = part.clone().convert(&Type::Float64, how)?;
+            let arguments = [value, part];
+            return percentile_of(&WindowCall { arguments: &arguments, ..*call }, true);
+        }
+        (true, _) if part.ty == Type::BigNumeric => value.convert(&Type::BigNumeric, how)?,
+        (true, Type::BigNumeric) => value,
+        (true, _) => value.convert(&Type::Numeric, how)?,
+    };
+    Ok(of_partition(exact_percentile(units, interpolates), value, call.ignore_nulls))
+}
+
+/// An aggregate of all values of a partition.
+fn of_partition(function: Arc<AggregateUDF>, value: Typed, ignore_nulls: bool) -> Built {
+    let definition = WindowFunctionDefinition::AggregateUDF(function);
     let mut function = WindowFunction::new(definition, vec![value.expr]);
     function.params.null_treatment = ignore_nulls.then_some(NullTreatment::IgnoreNulls);
-    Ok((Expr::WindowFunction(Box::new(function)), value.ty))
+    (Expr::WindowFunction(Box::new(function)), value.ty)
 }

@@ -1,0 +1,203 @@
+//! Kernels of conversions between decimals and other types.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, StringViewArray, StringViewBuilder,
+};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use datafusion::error::Result;
+
+use super::arithmetic::{Rounding, in_steps};
+use super::form::{BigNumeric, Fault, Form, Made, Native, Numeric, array_of, fitting, held, is_numeric};
+use super::text::{Reading, read, text_of};
+use super::wide::Wide;
+use crate::arrays::{arity, shortened, texts};
+use crate::context::value_error;
+use crate::kernel::{Fallibility, Kernel};
+
+const NUMERIC: DataType = DataType::Decimal128(38, 9);
+const BIGNUMERIC: DataType = DataType::Decimal256(76, 38);
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::arrays("numeric_of_literal", 1, NUMERIC, |a, safe| of_text::<Numeric>(a, safe, Reading::Exact)),
+    Kernel::arrays("numeric_of_text", 1, NUMERIC, |a, safe| of_text::<Numeric>(a, safe, Reading::Rounded)),
+    Kernel::arrays("parse_numeric", 1, NUMERIC, |a, safe| of_text::<Numeric>(a, safe, Reading::Loose)),
+    Kernel::arrays("numeric_of_float", 1, NUMERIC, of_float::<Numeric>),
+    Kernel::arrays("numeric_of_bignumeric", 1, NUMERIC, narrowed),
+    Kernel::arrays("bignumeric_of_literal", 1, BIGNUMERIC, |a, safe| of_text::<BigNumeric>(a, safe, Reading::Exact)),
+    Kernel::arrays("bignumeric_of_text", 1, BIGNUMERIC, |a, safe| of_text::<BigNumeric>(a, safe, Reading::Rounded)),
+    Kernel::arrays("parse_bignumeric", 1, BIGNUMERIC, |a, safe| of_text::<BigNumeric>(a, safe, Reading::Loose)),
+    Kernel::arrays("bignumeric_of_float", 1, BIGNUMERIC, of_float::<BigNumeric>),
+    Kernel::arrays("decimal_int64", 1, DataType::Int64, |arguments, safe| match is_numeric(arguments)? {
+        true => whole::<Numeric>(arguments, safe),
+        false => whole::<BigNumeric>(arguments, safe),
+    }),
+    Kernel::arrays("decimal_float64", 1, DataType::Float64, |arguments, _| match is_numeric(arguments)? {
+        true => floats::<Numeric>(arguments),
+        false => floats::<BigNumeric>(arguments),
+    })
+    .with_fallibility(Fallibility::Infallible),
+    Kernel::arrays("decimal_text", 1, DataType::Utf8View, |arguments, _| {
+        let Some(array) = arguments.first() else { return Err(arity()) };
+        Ok(Arc::new(texts_of(array)?))
+    })
+    .with_fallibility(Fallibility::Infallible),
+    Kernel::of_first("bignumeric_key", 2..=2, |arguments, _| movable(arguments)),
+    Kernel::of_first("decimal_bounded", 3..=3, |arguments, safe| match is_numeric(arguments)? {
+        true => bounded::<Numeric>(arguments, safe),
+        false => bounded::<BigNumeric>(arguments, safe),
+    }),
+];
+
+/// The texts of an array of decimals.
+pub(crate) fn texts_of(array: &ArrayRef) -> Result<StringViewArray> {
+    fn written<F: Form>(array: &ArrayRef) -> Result<StringViewArray> {
+        let mut builder = StringViewBuilder::with_capacity(array.len());
+        for value in held::<F>(std::slice::from_ref(array), 0)?.iter() {
+            builder.append_option(value.map(text_of::<F>));
+        }
+        Ok(builder.finish())
+    }
+    match is_numeric(std::slice::from_ref(array))? {
+        true => written::<Numeric>(array),
+        false => written::<BigNumeric>(array),
+    }
+}
+
+fn of_text<F: Form>(arguments: &[ArrayRef], safe: bool, reading: Reading) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let texts = texts(array)?;
+    let values = texts.iter().map(|text| {
+        let Some(text) = text else { return Ok(None) };
+        match read::<F>(text, reading) {
+            None if !safe => {
+                let (short, ty) = (shortened(text), F::TYPE);
+                let instead = if reading == Reading::Loose { "SAFE. before the function" } else { "SAFE_CAST" };
+                Err(value_error(format!("the text '{short}' cannot be read as {ty}; {instead} gives NULL instead")))
+            }
+            value => Ok(value),
+        }
+    });
+    Ok(array_of::<F>(values.collect::<Result<Vec<_>>>()?))
+}
+
+fn of_float<F: Form>(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let floats = arguments.first().and_then(|array| array.as_primitive_opt::<Float64Type>()).ok_or_else(arity)?;
+    let values = floats.iter().map(|value| match value.map(|value| (value, rounded::<F>(value))) {
+        None => Ok(None),
+        Some((_, Some(decimal))) => Ok(Some(decimal)),
+        Some(_) if safe => Ok(None),
+        Some((value, None)) => Err(value_error(format!("the number {value} does not fit {}", F::TYPE))),
+    });
+    Ok(array_of::<F>(values.collect::<Result<Vec<_>>>()?))
+}
+
+/// The nearest decimal of the exact value of a float.
+fn rounded<F: Form>(value: f64) -> Option<Native<F>> {
+    if !value.is_finite() {
+        return None;
+    }
+    let bits = value.to_bits();
+    let (fraction, exponent) = (bits & ((1 << 52) - 1), i32::try_from(bits >> 52 & 0x7ff).ok()?);
+    let (fraction, power) = if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) };
+    // 2^256 is beyond both types, and what is below 2^-200 is 0 to both.
+    if power > 256 {
+        return None;
+    }
+    let size = Wide::of(fraction.into()).times(&Wide::power_of_ten(F::SCALE));
+    let size = match u32::try_from(power) {
+        Ok(power) => size.shifted_left(power),
+        Err(_) if power < -300 => Wide::ZERO,
+        Err(_) => {
+            let power = power.unsigned_abs();
+            size.plus(&Wide::of(1).shifted_left(power - 1)).shifted_right(power)
+        }
+    };
+    F::value(value.is_sign_negative(), size)
+}
+
+/// BIGNUMERIC as NUMERIC.
+fn narrowed(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let narrow = |value| {
+        let (negative, size) = BigNumeric::parts(value);
+        fitting::<Numeric>(negative, size.over_rounded(&Wide::power_of_ten(29)))
+    };
+    let values = held::<BigNumeric>(arguments, 0)?.iter().map(|value| match value.map(narrow) {
+        None => Ok(None),
+        Some(Ok(value)) => Ok(Some(value)),
+        Some(Err(_)) if safe => Ok(None),
+        Some(Err(fault)) => Err(fault.error::<Numeric>()),
+    });
+    Ok(array_of::<Numeric>(values.collect::<Result<Vec<_>>>()?))
+}
+
+/// BIGNUMERIC as keys of a frame of RANGE, which the engine moves by its distance; the second argument tells that it is so
+/// large that none can be moved by it.
+fn movable(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let (keys, far) = (held::<BigNumeric>(arguments, 0)?, arguments.get(1).and_then(|far| far.as_boolean_opt()));
+    let half = Wide::of(1).shifted_left(254);
+    let is_far = far.is_some_and(|far| far.iter().any(|far| far == Some(true)));
+    match keys.iter().flatten().any(|key| is_far || BigNumeric::parts(key).1 >= half) {
+        true => Err(value_error(
+            "a frame of RANGE with a distance takes BIGNUMERIC below 2.89e38; divide the key and the distance by 10",
+        )),
+        false => arguments.first().cloned().ok_or_else(arity),
+    }
+}
+
+fn whole<F: Form>(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let values = held::<F>(arguments, 0)?.iter().map(|value| {
+        let Some(value) = value else { return Ok(None) };
+        match int64::<F>(value) {
+            None if !safe => Err(value_error(format!("the number {} does not fit INT64", text_of::<F>(value)))),
+            whole => Ok(whole),
+        }
+    });
+    Ok(Arc::new(Int64Array::from(values.collect::<Result<Vec<_>>>()?)))
+}
+
+fn int64<F: Form>(value: Native<F>) -> Option<i64> {
+    let (negative, size) = F::parts(value);
+    let (low, high) = size.over_rounded(&Wide::power_of_ten(F::SCALE)).halves()?;
+    let size = i128::try_from(low).ok().filter(|_| high == 0)?;
+    i64::try_from(if negative { -size } else { size }).ok()
+}
+
+fn floats<F: Form>(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    Ok(Arc::new(held::<F>(arguments, 0)?.iter().map(|value| value.map(float::<F>)).collect::<Float64Array>()))
+}
+
+/// The nearest float.
+pub(super) fn float<F: Form>(value: Native<F>) -> f64 {
+    // A text is read as the nearest float, which no division of two floats is.
+    text_of::<F>(value).parse().unwrap_or(f64::NAN)
+}
+
+/// A number of no more digits than the parameters of its type allow, rounded to their scale.
+fn bounded<F: Form>(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let number = |i: usize| arguments.get(i).and_then(|array| array.as_primitive_opt::<Int64Type>()).ok_or_else(arity);
+    let bounds = number(1)?.iter().zip(number(2)?);
+    let values = held::<F>(arguments, 0)?.iter().zip(bounds).map(|row| {
+        let (Some(value), (Some(digits), Some(scale))) = row else { return Ok(None) };
+        match within::<F>(value, digits, scale) {
+            Ok(value) => Ok(Some(value)),
+            Err(_) if safe => Ok(None),
+            Err(fault) => Err(fault.error::<F>()),
+        }
+    });
+    Ok(array_of::<F>(values.collect::<Result<Vec<_>>>()?))
+}
+
+fn within<F: Form>(value: Native<F>, digits: i64, scale: i64) -> Made<Native<F>> {
+    let rounded = in_steps::<F>(value, scale, Rounding::HalfAway)?;
+    let whole = u32::try_from(digits - scale).unwrap_or_default().min(80);
+    match F::parts(rounded).1 < Wide::power_of_ten(whole + F::SCALE) {
+        true => Ok(rounded),
+        false => Err(Fault::Other(format!(
+            "{}({digits}, {scale}) has no value {}; SAFE_CAST gives NULL instead",
+            F::TYPE,
+            text_of::<F>(value)
+        ))),
+    }
+}
