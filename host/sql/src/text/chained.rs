@@ -92,10 +92,12 @@ fn having_last(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 out.extend(held);
             }
             Token::Word(_) if is_word(token, "SELECT") || is_word(token, "FROM") => inner.is_query = true,
-            Token::Word(_) if is_word(token, "HAVING") && !inner.is_query => {
-                if next().is_some_and(|next| is_word(next, "MAX") || is_word(next, "MIN")) {
-                    inner.having = Some(out.len());
-                }
+            Token::Word(_)
+                if is_word(token, "HAVING")
+                    && !inner.is_query
+                    && next().is_some_and(|next| is_word(next, "MAX") || is_word(next, "MIN")) =>
+            {
+                inner.having = Some(out.len());
             }
             Token::Word(_) if is_word(token, "ORDER") || is_word(token, "LIMIT") => {
                 if let Some(start) = inner.having.take() {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{Column, JoinType};
+use datafusion::common::{Column, JoinType, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::logical_plan::RecursiveQuery;
@@ -164,18 +164,20 @@ impl Resolver<'_> {
         self.count_relation(at)?;
         rows.readers.fetch_add(1, Ordering::Relaxed);
         let table: Arc<dyn TableProvider> = Arc::new(CteWorkTable::new(&rows.table, Arc::clone(&rows.schema)));
-        let scan = LogicalPlanBuilder::scan(rows.table.as_str(), provider_as_source(table), None);
+        // As it is written: a name that is read as text loses its capitals.
+        let named = TableReference::bare(rows.table.as_str());
+        let scan = LogicalPlanBuilder::scan(named.clone(), provider_as_source(table), None);
         let (mut exprs, mut columns) = (Vec::new(), Vec::new());
         for output in &rows.columns {
             let name = self.fresh();
-            let stored = Column::new(Some(rows.table.as_str()), &output.column.name);
+            let stored = Column::new(Some(named.clone()), &output.column.name);
             exprs.push(Expr::Column(stored).alias(&name));
             self.labels.insert(name.clone(), output.name.clone());
             columns.push(Output { column: Column::new_unqualified(name), ..output.clone() });
         }
         let mut scan = scan.planned()?;
         if let Some(begins) = &rows.begins {
-            scan = scan.filter(not(col(Column::new(Some(rows.table.as_str()), begins)))).planned()?;
+            scan = scan.filter(not(col(Column::new(Some(named), begins)))).planned()?;
         }
         let plan = scan.project(exprs).and_then(LogicalPlanBuilder::build).planned()?;
         Ok(Resolved { plan, columns, row: rows.row })

@@ -60,10 +60,8 @@ pub(super) fn unnest_of(factor: &TableFactor, left: &Scope<'_>) -> Result<Option
         }
         TableFactor::Table { name, alias, args: None, version: None, .. } if name.0.len() > 1 => {
             let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
-            let correlated = parts.len() == name.0.len()
-                && parts.first().is_some_and(|first| {
-                    left.relations.iter().any(|r| r.alias().is_some_and(|a| a.eq_ignore_ascii_case(&first.value)))
-                });
+            let correlated =
+                parts.len() == name.0.len() && parts.first().is_some_and(|first| left.has_alias(&first.value));
             Ok(correlated.then(|| Unnest {
                 alias: alias.as_ref().map(|a| a.name.value.clone()).or_else(|| parts.last().map(|p| p.value.clone())),
                 array: Ast::CompoundIdentifier(parts),
