@@ -59,8 +59,12 @@ fn decimals_are_computed_beside_logs() {
     let world = World::new().source("t", &rows);
     let sums = "SELECT k, SUM(CAST(s AS NUMERIC)) AS s, AVG(NUMERIC '0.1' * n) AS a, MAX(CAST(n AS BIGNUMERIC) / 8) AS m \
                 FROM t GROUP BY k ORDER BY k";
-    assert_eq!(world.rows(sums), json!([{"k": "a", "s": 274.4, "a": 1.95, "m": 4.875}, {"k": "b", "s": 509.6, "a": 1.95, "m": 4.75}]));
-    let joined = "SELECT COUNT(*) AS c FROM t JOIN (SELECT NUMERIC '7' AS x) AS d ON t.n = d.x WHERE CAST(t.s AS NUMERIC) = 7.1";
+    assert_eq!(
+        world.rows(sums),
+        json!([{"k": "a", "s": 274.4, "a": 1.95, "m": 4.875}, {"k": "b", "s": 509.6, "a": 1.95, "m": 4.75}])
+    );
+    let joined =
+        "SELECT COUNT(*) AS c FROM t JOIN (SELECT NUMERIC '7' AS x) AS d ON t.n = d.x WHERE CAST(t.s AS NUMERIC) = 7.1";
     assert_eq!(world.rows(joined), json!([{"c": 1}]));
     let keys = "SELECT CAST(n / 8 AS NUMERIC(3)) AS x, COUNT(*) AS c FROM t GROUP BY x HAVING c > 7 ORDER BY x LIMIT 1";
     assert_eq!(world.rows(keys), json!([{"x": 1, "c": 8}]));
