@@ -318,7 +318,7 @@ impl Make<'_, '_> {
             let relation = self.relation(2);
             (format!("({}) AS r", relation.sql), NAMED)
         };
-        let key = match self.below(10) {
+        let key = match self.below(11) {
             0 => at.p.to_owned(),
             1 => at.s.to_owned(),
             2 => format!("TIMESTAMP_TRUNC({}, MINUTE)", at.ts),
@@ -328,6 +328,7 @@ impl Make<'_, '_> {
             6 => at.k.to_owned(),
             7 => format!("{} * 1000000000000", at.n),
             8 => format!("{} > 20", at.n),
+            9 => format!("{} / NUMERIC '3'", at.n),
             _ => at.n.to_owned(),
         };
         let second = self.pick(&["", "", at.p, at.l, at.n]);
@@ -341,6 +342,11 @@ impl Make<'_, '_> {
             format!("MIN({})", at.n),
             // Of whole numbers, which floats hold exactly.
             format!("AVG({})", at.n),
+            // Decimals are exact in any order of the rows.
+            format!("SUM(NUMERIC '0.1' * {})", at.n),
+            format!("AVG(CAST({} AS BIGNUMERIC) / 3)", at.n),
+            format!("VAR_POP(CAST({} AS NUMERIC))", at.n),
+            format!("COUNT(DISTINCT CAST({} AS NUMERIC))", at.n),
             format!("COUNT(DISTINCT {})", at.p),
             format!("COUNT(DISTINCT {})", at.l),
             format!("COUNT(DISTINCT {})", at.k),
