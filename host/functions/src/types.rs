@@ -151,6 +151,15 @@ impl Type {
         matches!(self, Self::Numeric | Self::BigNumeric)
     }
 
+    /// Whether it is NUMERIC or BIGNUMERIC, or has such values in it.
+    pub fn holds_decimal(&self) -> bool {
+        match self {
+            Self::Array(item) => item.holds_decimal(),
+            Self::Struct { fields, .. } | Self::Record(fields) => fields.iter().any(|field| field.ty.holds_decimal()),
+            other => other.is_decimal(),
+        }
+    }
+
     /// Whether a value is one value: no list, struct or JSON.
     pub fn is_plain(&self) -> bool {
         !matches!(self, Self::Array(_) | Self::Record(_) | Self::Struct { .. } | Self::Json)

@@ -101,8 +101,9 @@ impl<F: Form> Moments<F> {
         Ok(())
     }
 
-    /// So many rows times a sum of products, without the product of two sums, as the nearest FLOAT64.
-    fn spread(&self, products: usize, one: usize, other: usize) -> f64 {
+    /// So many rows times a sum of products, without the product of two sums, divided, as the nearest FLOAT64.
+    fn spread(&self, products: usize, one: usize, other: usize, divisor: i64) -> f64 {
+        const MORE: u32 = 40;
         let sum = |i: usize| self.sums.get(i).map_or((false, Wide::ZERO), Wide::signed);
         let (mixed_negative, mixed) = sum(products);
         let ((one_negative, one), (other_negative, other)) = (sum(one), sum(other));
@@ -114,34 +115,35 @@ impl<F: Form> Moments<F> {
             true if mixed >= square => (mixed_negative, mixed.minus(&square)),
             true => (!mixed_negative, square.minus(&mixed)),
         };
-        let digits = size.digits();
+        let divisor = Wide::of(u128::from(self.rows.unsigned_abs()) * u128::from(divisor.unsigned_abs()));
+        let digits = size.times(&Wide::power_of_ten(MORE)).over(&divisor).0.digits();
         let sign = if negative { "-" } else { "" };
         // A text is read as the nearest float.
-        let text = format!("{sign}{}e-{}", if digits.is_empty() { "0" } else { &digits }, 2 * F::SCALE);
+        let text = format!("{sign}{}e-{}", if digits.is_empty() { "0" } else { &digits }, 2 * F::SCALE + MORE);
         text.parse().unwrap_or(f64::NAN)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts of rows in memory are far below 2^53")]
     fn value(&self) -> Option<f64> {
         use FloatAggregate as Of;
-        let rows = self.rows as f64;
         let (needed, divisor) = match self.which {
-            Of::VarianceSamp | Of::DeviationSamp | Of::CovarianceSamp => (2, rows * (rows - 1.0)),
-            Of::Correlation => (2, 1.0),
-            _ => (1, rows * rows),
+            Of::VarianceSamp | Of::DeviationSamp | Of::CovarianceSamp => (2, self.rows - 1),
+            Of::Correlation => (2, self.rows),
+            _ => (1, self.rows),
         };
         if self.rows < needed {
             return None;
         }
+        let variance = self.spread(2, 0, 0, divisor);
         Some(match self.which {
-            Of::CovariancePop | Of::CovarianceSamp => self.spread(4, 0, 1) / divisor,
-            Of::DeviationPop | Of::DeviationSamp => (self.spread(2, 0, 0) / divisor).sqrt(),
+            Of::CovariancePop | Of::CovarianceSamp => self.spread(4, 0, 1, divisor),
+            Of::DeviationPop | Of::DeviationSamp => variance.sqrt(),
             Of::Correlation => {
-                let (x, y) = (self.spread(2, 0, 0), self.spread(3, 1, 1));
-                let together = if (x * y).is_normal() { (x * y).sqrt() } else { x.sqrt() * y.sqrt() };
-                (self.spread(4, 0, 1) / together).clamp(-1.0, 1.0)
+                let (other, both) = (self.spread(3, 1, 1, divisor), self.spread(4, 0, 1, divisor));
+                let product = variance * other;
+                let together = if product.is_normal() { product.sqrt() } else { variance.sqrt() * other.sqrt() };
+                (both / together).clamp(-1.0, 1.0)
             }
-            _ => self.spread(2, 0, 0) / divisor,
+            _ => variance,
         })
     }
 }

@@ -43,6 +43,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
         Ok(Arc::new(texts_of(array)?))
     })
     .with_fallibility(Fallibility::Infallible),
+    Kernel::arrays("decimal_json", 1, DataType::Utf8View, |arguments, _| json(arguments))
+        .with_fallibility(Fallibility::Infallible),
     Kernel::of_first("bignumeric_key", 2..=2, |arguments, _| movable(arguments)),
     Kernel::of_first("decimal_bounded", 3..=3, |arguments, safe| match is_numeric(arguments)? {
         true => bounded::<Numeric>(arguments, safe),
@@ -63,6 +65,18 @@ pub(crate) fn texts_of(array: &ArrayRef) -> Result<StringViewArray> {
         true => written::<Numeric>(array),
         false => written::<BigNumeric>(array),
     }
+}
+
+/// Decimals as JSON: numbers where a reader that takes them for FLOAT64 keeps all digits, else texts.
+fn json(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let Some(array) = arguments.first() else { return Err(arity()) };
+    let mut builder = StringViewBuilder::with_capacity(array.len());
+    for text in texts_of(array)?.iter() {
+        // A float is written with the fewest digits that are read as it.
+        let keeps = |text: &str| text.parse::<f64>().is_ok_and(|float| format!("{float}") == text);
+        builder.append_option(text.map(|text| if keeps(text) { text.to_owned() } else { format!("\"{text}\"") }));
+    }
+    Ok(Arc::new(builder.finish()))
 }
 
 fn of_text<F: Form>(arguments: &[ArrayRef], safe: bool, reading: Reading) -> Result<ArrayRef> {

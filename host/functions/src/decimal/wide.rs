@@ -135,10 +135,10 @@ impl Wide {
     pub(crate) fn shifted_left(&self, bits: u32) -> Self {
         let (whole, rest) = ((bits / 64) as usize, bits % 64);
         let mut shifted = [0; LIMBS];
-        for i in whole..LIMBS {
-            shifted[i] = self.0[i - whole] << rest;
+        for (i, limb) in shifted.iter_mut().enumerate().skip(whole) {
+            *limb = self.0[i - whole] << rest;
             if rest > 0 && i > whole {
-                shifted[i] |= self.0[i - whole - 1] >> (64 - rest);
+                *limb |= self.0[i - whole - 1] >> (64 - rest);
             }
         }
         Self(shifted)

@@ -19,7 +19,7 @@ const FLOAT: Type = Type::Float64;
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ABS", |call| match number(call, 0)?.ty {
         Type::Int64 => call.run("abs_int64", 1, &[INT], INT),
-        ty if ty.is_decimal() => call.run("decimal_absolute", 1, &[ty.clone()], ty),
+        ty if ty.is_decimal() => call.run("decimal_absolute", 1, std::slice::from_ref(&ty), ty.clone()),
         _ => {
             call.count(1, 1)?;
             Ok(Typed::new(math::abs(number(call, 0)?.expr), FLOAT))
@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         call.count(1, 1)?;
         let ty = number(call, 0)?.ty;
         if ty.is_decimal() {
-            return call.run("decimal_sign", 1, &[ty.clone()], ty);
+            return call.run("decimal_sign", 1, std::slice::from_ref(&ty), ty.clone());
         }
         Ok(Typed::new(cast(math::signum(number(call, 0)?.expr), ty.arrow()), ty))
     }),
@@ -182,7 +182,7 @@ fn of_float(call: &Call<'_>, name: &'static str) -> Result<Typed> {
 fn of_number(call: &Call<'_>, of_decimal: &'static str, other: Builder) -> Result<Typed> {
     call.count(1, 1)?;
     match call.value(0)?.ty {
-        ty if ty.is_decimal() => call.run(of_decimal, 1, &[ty.clone()], ty),
+        ty if ty.is_decimal() => call.run(of_decimal, 1, std::slice::from_ref(&ty), ty.clone()),
         _ => other(call),
     }
 }

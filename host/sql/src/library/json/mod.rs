@@ -8,7 +8,7 @@ use tidegate_functions::json::path::steps;
 use tidegate_model::{Code, Position};
 
 use super::call::{Builder, Call};
-use crate::fail::{Planning, Result, fail};
+use crate::fail::{Planning, Result, fail, unsupported};
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::Conversion;
@@ -68,7 +68,17 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
             Some(_) => return Err(call.fails("stringify_wide_numbers is TRUE or FALSE")),
         };
         let value = call.value(0)?;
-        let text = if as_text { portable_json(&value) } else { to_json_string(&value) };
+        let text = match &value.ty {
+            ty if as_text && ty.is_decimal() => {
+                Typed::new(kernel("decimal_json", call.safe, vec![value.expr]), Type::String)
+            }
+            ty if as_text && ty.holds_decimal() => {
+                let what = format!("TO_JSON of a decimal within {ty} with stringify_wide_numbers");
+                return Err(unsupported(what, Some("write TO_JSON of its fields"), call.at));
+            }
+            _ if as_text => portable_json(&value),
+            _ => to_json_string(&value),
+        };
         Ok(Typed::new(text.expr, Type::Json))
     }),
     ("TO_JSON_STRING", |call| {

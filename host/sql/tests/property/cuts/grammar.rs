@@ -329,6 +329,7 @@ impl Make<'_, '_> {
             6 => at.k.to_owned(),
             7 => format!("{} * 1000000000000", at.n),
             8 => format!("{} > 20", at.n),
+            9 => format!("{} / NUMERIC '3'", at.n),
             _ => at.n.to_owned(),
         };
         let second = self.pick(&["", "", at.p, at.l, at.n]);
@@ -343,6 +344,11 @@ impl Make<'_, '_> {
             format!("MIN({})", at.n),
             // Of whole numbers, which floats hold exactly.
             format!("AVG({})", at.n),
+            // Decimals are exact in any order of the rows.
+            format!("SUM(NUMERIC '0.1' * {})", at.n),
+            format!("AVG(CAST({} AS BIGNUMERIC) / 3)", at.n),
+            format!("VAR_POP(CAST({} AS NUMERIC))", at.n),
+            format!("COUNT(DISTINCT CAST({} AS NUMERIC))", at.n),
             format!("COUNT(DISTINCT {})", at.p),
             format!("COUNT(DISTINCT {})", at.l),
             format!("COUNT(DISTINCT {})", at.k),

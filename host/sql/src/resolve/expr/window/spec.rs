@@ -117,7 +117,8 @@ impl Resolver<'_> {
                     "RANGE with a distance needs one numeric ORDER BY key; for times, write UNIX_SECONDS(...)";
                 return Err(invalid(message, at));
             }
-            let value = match is_range && key.is_decimal() && value.ty != Type::Null {
+            let is_beside = key.is_decimal() || *key == Type::Float64 && value.ty.is_decimal();
+            let value = match is_range && is_beside && value.ty != Type::Null {
                 true => value.convert(key, Conversion::implicit(at))?,
                 false => value,
             };
