@@ -38,6 +38,8 @@ pub(super) struct Resolver<'a> {
     pub(super) named_keys: HashMap<String, Expr>,
     /// Plan columns of text that come from log records as they are: they may hold any kind of value.
     paths: HashSet<String>,
+    /// How many windows were computed so far.
+    pub(super) windows: usize,
     next_column: usize,
     relations: usize,
     max_relations: usize,
@@ -60,6 +62,7 @@ impl<'a> Resolver<'a> {
             labels: HashMap::new(),
             named_keys: HashMap::new(),
             paths: HashSet::new(),
+            windows: 0,
             next_column: 0,
             relations: 0,
             max_relations: limits.relations,
