@@ -1,8 +1,12 @@
 //! Questions about an expression of a plan.
 
+use std::sync::Arc;
+
 use datafusion::common::Column;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 
 /// Whether `is` holds for an expression or a part of it.
 pub(crate) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
@@ -18,6 +22,31 @@ pub(crate) fn is_subquery(expr: &Expr) -> bool {
 /// Whether an expression reads more than the row for which it is computed.
 pub(crate) fn reads_beyond(expr: &Expr) -> bool {
     any(expr, |part| is_subquery(part) || matches!(part, Expr::OuterReferenceColumn(..)))
+}
+
+/// The first value that is not NULL. What is itself the first of several is one of them: the engine makes a CASE of the
+/// call, with all values but the last twice, so that of nested calls the innermost value would be there again with each
+/// level.
+pub(crate) fn coalesced(values: Vec<Expr>) -> Expr {
+    let mut flat = Vec::with_capacity(values.len());
+    for value in values {
+        match value {
+            Expr::ScalarFunction(call) if is_coalesce(&call) => flat.extend(call.args),
+            Expr::Cast(of) => match *of.expr {
+                Expr::ScalarFunction(call) if is_coalesce(&call) => {
+                    let one = |arg| Expr::Cast(Cast { expr: Box::new(arg), field: Arc::clone(&of.field) });
+                    flat.extend(call.args.into_iter().map(one));
+                }
+                expr => flat.push(Expr::Cast(Cast { expr: Box::new(expr), ..of })),
+            },
+            value => flat.push(value),
+        }
+    }
+    coalesce(flat)
+}
+
+fn is_coalesce(call: &ScalarFunction) -> bool {
+    call.name() == "coalesce"
 }
 
 /// A column, or a path of fields below one. In an optimized plan every field that is read stands by its path from a column

@@ -18,6 +18,7 @@ mod ranges;
 mod respell;
 mod set_matching;
 mod shape;
+mod tokens;
 
 use sqlparser::ast::{Query, Statement};
 use sqlparser::keywords::Keyword;
@@ -31,7 +32,7 @@ use dialect::TidegateDialect;
 pub(crate) use foreign::foreign_operator;
 pub(crate) use grouping::{GroupingCall, grouping_call, keys_of_set};
 pub(crate) use literal::unescape_bytes;
-pub(crate) use markers::{marked_items, marked_number, marked_query, marker_name};
+pub(crate) use markers::{marked_items, marked_number, marked_query, marker_name, spelled, spelled_failure};
 pub(crate) use names::written;
 pub(crate) use plain::plain_query;
 pub(crate) use ranges::range_of;
@@ -54,7 +55,7 @@ pub(crate) fn parse(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         let message = format!("the statement is {} bytes long; at most {} are allowed", sql.len(), limits.bytes);
         return Err(Failure::new(Code::TooLarge, message));
     }
-    stacker::maybe_grow(STACK_LEFT, STACK, || read(sql, limits))
+    stacker::maybe_grow(STACK_LEFT, STACK, || read(sql, limits)).map_err(spelled_failure)
 }
 
 fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {

@@ -136,11 +136,14 @@ impl Follower {
         self.used.extend(aggregate.group_expr.iter().cloned());
         let fields = aggregate.schema.fields().len();
         let keys = fields.saturating_sub(aggregate.aggr_expr.len());
-        if keys == aggregate.group_expr.len() {
-            self.define(&aggregate.schema, &aggregate.group_expr);
-        } else {
-            // Grouping sets: the keys are those of all sets, under their own names.
-            self.hand_on(&aggregate.schema, aggregate.input.schema());
+        match aggregate.group_expr.as_slice() {
+            // The keys of all sets, in the order in which the sets name them.
+            [Expr::GroupingSet(sets)] => {
+                for (column, key) in aggregate.schema.columns().iter().zip(sets.distinct_expr()) {
+                    self.come_from(column, key.clone());
+                }
+            }
+            keys => self.define(&aggregate.schema, keys),
         }
         self.define_from(&aggregate.schema, keys, &aggregate.aggr_expr);
     }

@@ -44,6 +44,7 @@ use self::resolver::Resolver;
 use crate::catalog::{Binding, Tables};
 use crate::fail::Result;
 use crate::saved_query::SavedQuery;
+use crate::text::spelled_failure;
 
 pub use expr::functions;
 pub(crate) use resolved::{Output, Resolved};
@@ -82,7 +83,7 @@ pub(crate) fn saved_body(saved: &SavedQuery, binding: Binding<'_>, limits: &Text
 pub(crate) fn remarks(query: &Query, binding: Binding<'_>, limits: &TextLimits) -> Result<Vec<Failure>> {
     let Binding { tables: _, sources: _, arguments, now } = binding;
     let mut resolver = Resolver::new(resolve_query, arguments, now, limits, Remarks::of_all());
-    resolve_query(&mut resolver, query, &environment(binding), None, Order::Kept)?;
+    resolve_query(&mut resolver, query, &environment(binding), None, Order::Kept).map_err(spelled_failure)?;
     Ok(resolver.remarks.into_all())
 }
 
@@ -104,7 +105,7 @@ fn resolved(
 ) -> Result<ResolvedStatement> {
     let Binding { tables: _, sources: _, arguments, now } = binding;
     let mut resolver = Resolver::new(resolve_query, arguments, now, limits, Remarks::default());
-    let resolved = resolve_query(&mut resolver, query, environment, None, Order::Kept)?;
+    let resolved = resolve_query(&mut resolver, query, environment, None, Order::Kept).map_err(spelled_failure)?;
     let correlated = resolver.correlated;
     Ok(ResolvedStatement { resolved, never_seen: resolver.remarks.into_alone(), correlated })
 }

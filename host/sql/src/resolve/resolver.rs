@@ -42,6 +42,8 @@ pub(super) struct Resolver<'a> {
     paths: HashSet<String>,
     /// Plan columns of a FLOAT64 that stands in the text as a number, and its digits.
     digits: HashMap<String, Digits>,
+    /// How many windows were computed so far.
+    pub(super) windows: usize,
     next_column: usize,
     relations: usize,
     max_relations: usize,
@@ -66,6 +68,7 @@ impl<'a> Resolver<'a> {
             named_keys: HashMap::new(),
             paths: HashSet::new(),
             digits: HashMap::new(),
+            windows: 0,
             next_column: 0,
             relations: 0,
             max_relations: limits.relations,

@@ -9,6 +9,7 @@
 //! 5. the same in the enclosing query (a correlated subquery),
 //! 6. NULL, if an element or table of stored records is in scope: a path that no record ever had.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField};
@@ -117,6 +118,22 @@ impl Relation {
 }
 
 impl Scope<'_> {
+    /// Those of the columns of a plan that a name in scope here reads.
+    pub(super) fn read_of(&self, columns: Vec<Column>) -> Vec<Column> {
+        let mut read = HashSet::new();
+        for relation in &self.relations {
+            match relation {
+                // Without an alias nothing names what is found only behind one.
+                Relation::Table { alias, columns, .. } => {
+                    let named = columns.iter().filter(|column| alias.is_some() || !column.qualified_only);
+                    read.extend(named.flat_map(|column| column.value.expr.column_refs()));
+                }
+                Relation::Element { value, .. } => read.extend(value.expr.column_refs()),
+            }
+        }
+        columns.into_iter().filter(|column| read.contains(column)).collect()
+    }
+
     /// Whether a table or element has this alias, here or around.
     pub(super) fn has_alias(&self, name: &str) -> bool {
         let is = |relation: &Relation| relation.alias().is_some_and(|alias| alias.eq_ignore_ascii_case(name));

@@ -4,20 +4,37 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::logical_expr::{LogicalPlan, SortExpr};
 use sqlparser::ast::{Expr as Ast, OrderBy, OrderByExpr, OrderByKind, Value};
 
+use tidegate_model::{Code, Failure};
+
 use super::stored::is_stored;
 use crate::fail::{Result, invalid, place, unsupported};
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::{float_key, interval_length, keyed_float, plan_column};
 
+/// The limit on the keys of one ORDER BY: the time of planning grows with the square of their number.
+const MAX_SORT_KEYS: usize = 256;
+
+/// The keys, if there are no more than may be.
+///
+/// # Errors
+/// If there are.
+pub(super) fn bounded<T>(keys: &[T]) -> Result<&[T]> {
+    if keys.len() > MAX_SORT_KEYS {
+        let message = format!("an ORDER BY has {} keys; at most {MAX_SORT_KEYS} are allowed", keys.len());
+        return Err(Failure::new(Code::TooLarge, message));
+    }
+    Ok(keys)
+}
+
 /// The keys of an ORDER BY; none without one.
 ///
 /// # Errors
-/// For `ORDER BY ALL`.
+/// For `ORDER BY ALL`, and too many keys.
 pub(super) fn sort_keys(order_by: Option<&OrderBy>) -> Result<&[OrderByExpr]> {
     match order_by {
         None => Ok(&[]),
-        Some(OrderBy { kind: OrderByKind::Expressions(keys), interpolate: None }) => Ok(keys),
+        Some(OrderBy { kind: OrderByKind::Expressions(keys), interpolate: None }) => bounded(keys),
         Some(_) => Err(unsupported("ORDER BY ALL", Some("name the columns, or their numbers"), None)),
     }
 }

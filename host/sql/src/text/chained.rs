@@ -9,7 +9,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
 use super::markers::{added, marker};
-use super::respell::{is_blank, is_word};
+use super::tokens::{is_blank, is_word};
 
 /// The marker of a WITH expression.
 pub(crate) const WITH: &str = "with";
@@ -42,7 +42,7 @@ fn joined(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     for mut token in tokens {
         // Blanks were merged to one.
         if let [.., before, blank] = out.as_mut_slice()
-            && is_blank(&blank.token)
+            && is_blank(blank)
             && let Some((after, of_bytes)) = text(&mut token.token)
             && let Some((first, of_bytes_too)) = text(&mut before.token)
             && of_bytes == of_bytes_too
@@ -75,7 +75,7 @@ fn having_last(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 1);
     let mut open: Vec<Open> = vec![Open { is_query: true, ..Open::default() }];
     for (at, token) in tokens.iter().enumerate() {
-        let next = || tokens.get(at + 1..).unwrap_or_default().iter().find(|token| !is_blank(&token.token));
+        let next = || tokens.get(at + 1..).unwrap_or_default().iter().find(|token| !is_blank(token));
         let nested = open.len() > 1;
         let Some(inner) = open.last_mut() else { break };
         match &token.token {
@@ -118,7 +118,7 @@ fn with_expressions(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut before: Option<usize> = None;
     for at in 0..tokens.len() {
         let Some(token) = tokens.get(at) else { break };
-        if is_blank(&token.token) {
+        if is_blank(token) {
             continue;
         }
         match &token.token {
@@ -167,7 +167,7 @@ const NO_FUNCTIONS: [&str; 26] = [
 fn chained(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     // Most texts have none.
     let mut after_bracket = false;
-    let has_any = tokens.iter().filter(|token| !is_blank(&token.token)).any(|token| {
+    let has_any = tokens.iter().filter(|token| !is_blank(token)).any(|token| {
         let after = std::mem::replace(&mut after_bracket, token.token == Token::RParen);
         after && token.token == Token::Period
     });
@@ -183,12 +183,12 @@ fn chained(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut ended: Option<usize> = None;
     let significant = |from: usize| {
         let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(&token.token))
+        rest.find(|(_, token)| !is_blank(token))
     };
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         at += 1;
-        if is_blank(&token.token) {
+        if is_blank(token) {
             out.push(token.clone());
             continue;
         }
@@ -244,7 +244,7 @@ fn chained(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 fn called(tokens: &[TokenWithSpan], from: usize) -> Option<(Vec<TokenWithSpan>, usize)> {
     let significant = |from: usize| {
         let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(&token.token))
+        rest.find(|(_, token)| !is_blank(token))
     };
     let (first, token) = significant(from)?;
     let (name, after) = match &token.token {

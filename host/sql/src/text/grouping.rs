@@ -6,6 +6,7 @@ use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgum
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::markers::{added, marker, marker_name};
+use super::tokens::{is_blank, is_word, next};
 
 /// What makes several grouping sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +57,8 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for (at, token) in tokens.iter().enumerate() {
-        let opens = |from: usize| next(&tokens, from).is_some_and(|next| next.token == Token::LParen);
-        let last = out.iter().rposition(|token| !matches!(token.token, Token::Whitespace(_)));
+        let opens = |from: usize| next(&tokens, from).is_some_and(|(_, next)| next.token == Token::LParen);
+        let last = out.iter().rposition(|token| !is_blank(token));
         let before = |wanted: &str| last.and_then(|last| out.get(last)).is_some_and(|token| is_word(token, wanted));
         match &token.token {
             Token::Word(_) if is_word(token, "SETS") && before("GROUPING") && opens(at + 1) => {
@@ -69,7 +70,7 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             Token::RParen if last.and_then(|last| out.get(last)).is_some_and(|token| token.token == Token::LParen) => {
                 // `()` within parentheses; elsewhere the parser reads it.
                 let outside = out.get(..last.unwrap_or_default()).unwrap_or_default().iter().rev();
-                let outside = outside.clone().find(|token| !matches!(token.token, Token::Whitespace(_)));
+                let outside = outside.clone().find(|token| !is_blank(token));
                 if outside.is_some_and(|token| matches!(token.token, Token::LParen | Token::Comma)) {
                     out.push(added(token, marker(NOTHING)));
                 }
@@ -79,13 +80,4 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     out
-}
-
-fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
-}
-
-/// The next token from `start` on that is no white space.
-fn next(tokens: &[TokenWithSpan], start: usize) -> Option<&TokenWithSpan> {
-    tokens.iter().skip(start).find(|token| !matches!(token.token, Token::Whitespace(_)))
 }

@@ -4,9 +4,12 @@
 //! query that the parser reads, whose first column is a marker: a name that no text can write without quotes, because it
 //! holds a bar. The resolver takes the marker for what it stands for, and never for a column.
 
+use std::borrow::Cow;
+
 use sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use tidegate_model::Failure;
 
 /// What all markers begin with.
 const PREFIX: &str = "|> ";
@@ -40,6 +43,41 @@ pub(super) fn added(at: &TokenWithSpan, token: Token) -> TokenWithSpan {
 
 /// What a marker of a number begins with.
 const NUMBER: &str = "number ";
+
+/// How the markers that a message may quote are spelled in a text.
+const SPELLED: [(&str, &str); 12] = [
+    ("SELECT |> from FROM", "FROM"),
+    ("SELECT |> from", "FROM"),
+    ("|> from", "FROM"),
+    ("|> like any", "ANY UNNEST"),
+    ("|> like all", "ALL UNNEST"),
+    ("|> grouping sets", "GROUPING SETS "),
+    ("|> rollup", "ROLLUP"),
+    ("|> cube", "CUBE"),
+    ("|> no keys", ""),
+    ("|> number ", ""),
+    ("|> input ", ""),
+    ("|> assert", "ASSERT"),
+];
+
+/// A message as one reads it who has not seen the markers.
+pub(crate) fn spelled(message: &str) -> Cow<'_, str> {
+    let mut message = Cow::Borrowed(message);
+    for (marker, word) in SPELLED {
+        if message.contains(marker) {
+            message = Cow::Owned(message.replace(marker, word));
+        }
+    }
+    message
+}
+
+/// A failure whose message is so.
+pub(crate) fn spelled_failure(mut failure: Failure) -> Failure {
+    if let Cow::Owned(message) = spelled(&failure.message) {
+        failure.message = message;
+    }
+    failure
+}
 
 /// A number in the place of a name: `AS 1`.
 pub(super) fn number(text: &str) -> Token {

@@ -10,11 +10,13 @@
 //!
 //! Each token keeps its position, so mistakes in piped text are shown where they are.
 
+use sqlparser::ast::{ObjectNamePart, TableFactor};
 use sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 use tidegate_model::{Code, nearest};
 
-use super::markers::{added, marker};
+use super::markers::{added, marker, marker_name};
+use super::tokens::{BLANK, is_blank, is_word, next};
 use crate::fail::{Result, fail, place_of, unsupported};
 
 /// The marker in the place of the select list of a query that begins with FROM.
@@ -102,8 +104,7 @@ impl Frame {
 /// # Errors
 /// Operators that are not there.
 pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
-    let piped = |token: &TokenWithSpan| token.token == Token::VerticalBarRightAngleBracket || is_word(token, "FROM");
-    if !tokens.iter().any(piped) {
+    if !is_piped(&tokens) {
         return Ok(tokens);
     }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
@@ -202,6 +203,25 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
         end_operator(&mut out, frame, last);
     }
     Ok(out)
+}
+
+/// Whether a text may have pipes or a query that begins with FROM: at its begin, or behind what such a query follows.
+fn is_piped(tokens: &[TokenWithSpan]) -> bool {
+    let (mut begins, mut with) = (true, false);
+    for token in tokens.iter().filter(|token| !is_blank(token)) {
+        match &token.token {
+            Token::VerticalBarRightAngleBracket => return true,
+            Token::Word(_) if begins && is_word(token, "FROM") => return true,
+            _ => {}
+        }
+        with |= is_word(token, "WITH");
+        begins = match token.token {
+            Token::LParen | Token::LBracket | Token::LBrace | Token::SemiColon => true,
+            Token::RParen => with,
+            _ => false,
+        };
+    }
+    false
 }
 
 /// Respells the begin of an operator, whose pipe is before `at`. Gives the token after that.
@@ -304,19 +324,10 @@ fn words(tokens: &[TokenWithSpan], at: usize, wanted: &[&str]) -> Option<usize> 
     })
 }
 
-const BLANK: Token = Token::Whitespace(Whitespace::Space);
-
-fn is_blank(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
-}
-
-fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
-}
-
-/// The next token from `start` on that is no white space.
-fn next(tokens: &[TokenWithSpan], start: usize) -> Option<(usize, &TokenWithSpan)> {
-    tokens.iter().enumerate().skip(start).find(|(_, token)| !is_blank(token))
+/// Whether a table is that before an operator.
+pub(crate) fn is_input(table: &TableFactor) -> bool {
+    let TableFactor::Table { name, .. } = table else { return false };
+    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(name)] if marker_name(name) == Some(INPUT))
 }
 
 /// Whether tokens begin with a word that is no name: a query does not begin with `FROM FROM`.

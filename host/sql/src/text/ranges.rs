@@ -6,7 +6,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::markers::added;
-use super::respell::{BLANK, is_blank, is_word};
+use super::tokens::{BLANK, is_blank, is_word};
 use crate::fail::{Result, place_of, unsupported};
 
 const PREFIX: &str = "RANGE<";
@@ -19,7 +19,7 @@ const SESSIONS: &str = "a session begins where RANGE_START(r) is after MAX(RANGE
 /// For RANGE_SESSIONIZE, whose arguments the parser does not read.
 pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let mut before = None;
-    for token in tokens.iter().filter(|token| !is_blank(&token.token)) {
+    for token in tokens.iter().filter(|token| !is_blank(token)) {
         if let (Some(at), Token::LParen) = (before, &token.token) {
             return Err(unsupported("RANGE_SESSIONIZE", Some(SESSIONS), at));
         }
@@ -31,14 +31,14 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let next = |from: usize| {
         let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(&token.token))
+        rest.find(|(_, token)| !is_blank(token))
     };
     let (mut at, mut after_dot) = (0, false);
     while let Some(token) = tokens.get(at) {
         at += 1;
         // A field that is called so is compared.
         let found = if !after_dot && is_word(token, "RANGE") { named(next, at) } else { None };
-        after_dot = token.token == Token::Period || after_dot && is_blank(&token.token);
+        after_dot = token.token == Token::Period || after_dot && is_blank(token);
         let Some((name, end)) = found else {
             out.push(token.clone());
             continue;

@@ -9,9 +9,10 @@
 //! - `LIKE ALL UNNEST(list)`, `LIKE ANY (SELECT ...)`: a call of a marker with the list, or with `ARRAY(SELECT ...)`.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::markers::{added, marker, number};
+use super::tokens::{BLANK, is_blank, is_word, next};
 
 pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     quantified_likes(offsets(numbered(pivoted(typed_arrays(safe_calls(single_blanks(tokens)))))))
@@ -35,23 +36,29 @@ fn pivoted(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             Token::RParen if open.pop() == Some(true) => out.push(token.clone()),
             _ => {}
         }
-        after_for = is_word(&token, "FOR") || after_for && is_blank(&token.token);
+        after_for = is_word(&token, "FOR") || after_for && is_blank(&token);
         out.push(token);
     }
     out
 }
 
-/// Rewrites `AS 1`, which UNPIVOT takes.
+/// Rewrites `AS 1`, which UNPIVOT takes within its parentheses.
 fn numbered(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|token| is_word(token, "UNPIVOT")) {
         return tokens;
     }
-    let mut after_as = false;
-    for token in &mut tokens {
-        if let (true, Token::Number(text, _)) = (after_as, &token.token) {
-            token.token = number(text);
+    let (mut depth, mut after_unpivot, mut after_as) = (0_usize, false, false);
+    for token in tokens.iter_mut().filter(|token| !is_blank(token)) {
+        match &token.token {
+            Token::LParen if depth > 0 || after_unpivot => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Number(text, _) if depth > 0 && after_as => token.token = number(text),
+            _ => {}
         }
-        after_as = is_word(token, "AS") || after_as && is_blank(&token.token);
+        after_as = is_word(token, "AS");
+        // Between the word and its parentheses may stand INCLUDE NULLS.
+        let between = ["INCLUDE", "EXCLUDE", "NULLS"].iter().any(|word| is_word(token, word));
+        after_unpivot = is_word(token, "UNPIVOT") || after_unpivot && between;
     }
     tokens
 }
@@ -81,11 +88,11 @@ const AFTER_OFFSET: [&str; 20] = [
 ];
 
 fn offsets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "OFFSET")) {
+        return tokens;
+    }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    let next = |from: usize| {
-        let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(&token.token))
-    };
+    let next = |from: usize| next(&tokens, from);
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         at += 1;
@@ -108,7 +115,7 @@ fn offsets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// Sets UNNEST around a path at the end, before its alias, where it stands as a table.
 fn unnested_path(out: &mut Vec<TokenWithSpan>) {
-    let before = |at: usize| out.get(..at).unwrap_or_default().iter().rposition(|token| !is_blank(&token.token));
+    let before = |at: usize| out.get(..at).unwrap_or_default().iter().rposition(|token| !is_blank(token));
     let is_name = |at: usize| out.get(at).is_some_and(|token| matches!(token.token, Token::Word(_)));
     let begins = |at: usize| {
         let of =
@@ -157,10 +164,7 @@ fn quantified_likes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     // The parentheses that are open, each with whether one more is to be closed with it.
     let mut open: Vec<bool> = Vec::new();
     let mut at = 0;
-    let next = |from: usize| {
-        let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(&token.token))
-    };
+    let next = |from: usize| next(&tokens, from);
     while let Some(token) = tokens.get(at) {
         at += 1;
         out.push(token.clone());
@@ -271,8 +275,6 @@ fn typed_arrays(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
-pub(super) const BLANK: Token = Token::Whitespace(Whitespace::Space);
-
 /// For each `[` the index of the matching `]`, if there is one.
 fn closing_brackets(tokens: &[TokenWithSpan]) -> Vec<Option<usize>> {
     let (mut closing, mut open) = (vec![None; tokens.len()], Vec::new());
@@ -298,8 +300,7 @@ fn list_of_typed_array(tokens: &[TokenWithSpan], start: usize) -> Option<usize> 
         return None;
     }
     // Consecutive whitespace tokens were merged before, so at most one is skipped.
-    let significant =
-        |from: usize| (from..from + 2).find(|at| tokens.get(*at).is_some_and(|token| !is_blank(&token.token)));
+    let significant = |from: usize| (from..from + 2).find(|at| tokens.get(*at).is_some_and(|token| !is_blank(token)));
     let from = significant(start + 1).filter(|at| tokens.get(*at).is_some_and(|token| token.token == Token::Lt))?;
     let mut depth = 0_i32;
     for (at, token) in tokens.iter().enumerate().skip(from).take(LONGEST_TYPE) {
@@ -317,21 +318,13 @@ fn list_of_typed_array(tokens: &[TokenWithSpan], start: usize) -> Option<usize> 
     None
 }
 
-pub(super) fn is_blank(token: &Token) -> bool {
-    matches!(token, Token::Whitespace(_))
-}
-
 /// Merges consecutive whitespace and comments to one token. The parser skips them again each time that it peeks at a
 /// token, and needs to know only whether there are any.
 fn single_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut after_blank = false;
     tokens.retain(|token| {
-        let blank = is_blank(&token.token);
+        let blank = is_blank(token);
         !(std::mem::replace(&mut after_blank, blank) && blank)
     });
     tokens
-}
-
-pub(super) fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }

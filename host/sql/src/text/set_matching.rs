@@ -6,9 +6,10 @@
 
 use sqlparser::ast::{Expr, Ident, SelectItem, SetExpr};
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::markers::{added, marked_query, marker};
+use super::tokens::{BLANK, is_blank, is_word, next};
 use crate::fail::{Result, invalid, place_of};
 
 /// Which columns a set operation by name takes.
@@ -124,8 +125,6 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
     Ok(out)
 }
 
-const BLANK: Token = Token::Whitespace(Whitespace::Space);
-
 /// What follows a set operation: `BY NAME ON (...)`, `STRICT CORRESPONDING BY (...)`.
 struct Suffix {
     strict: bool,
@@ -191,17 +190,4 @@ fn keyword(token: &TokenWithSpan) -> Option<Keyword> {
         Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
         _ => None,
     }
-}
-
-fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
-}
-
-fn is_blank(token: &TokenWithSpan) -> bool {
-    matches!(token.token, Token::Whitespace(_))
-}
-
-/// The next token from `start` on that is no white space.
-fn next(tokens: &[TokenWithSpan], start: usize) -> Option<(usize, &TokenWithSpan)> {
-    tokens.iter().enumerate().skip(start).find(|(_, token)| !is_blank(token))
 }

@@ -8,11 +8,13 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArguments, OrderBy, OrderByKind, PipeOperator, Query, Select, SetExpr, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, FunctionArguments, PipeOperator, Query, Select, SetExpr, TableFactor, TableWithJoins, Value,
+    VisitMut, VisitorMut,
 };
 use tidegate_model::{Code, Failure, Position, TextLimits};
 
+use super::pipes::is_input;
+use super::set_matching::matching_of;
 use crate::fail::{Result, fail, place};
 
 /// The limit on the depth of the tree, including chains of operators.
@@ -26,10 +28,8 @@ const MAX_SUBQUERIES: usize = 8;
 /// The limit on the tables that one FROM may join, not counting UNNEST: the time of choosing their order grows with the
 /// cube of their number.
 const MAX_JOINS: usize = 64;
-/// The limit on the pipe operators of a statement: each is a level of the plan.
-const MAX_PIPES: usize = 256;
-/// The limit on the keys of one ORDER BY: the time of planning grows with the square of their number.
-const MAX_SORT_KEYS: usize = 256;
+/// The limit on the pipe operators of a statement, and PIVOT and UNPIVOT in FROM: each is a level of the plan.
+const MAX_PIPES: usize = 128;
 /// Chains with at most this many parts are not rewritten.
 const LONG: usize = 32;
 
@@ -54,33 +54,34 @@ struct Shape {
     pipes: usize,
 }
 
+impl Shape {
+    fn count_pipes(&mut self, count: usize, at: Option<Position>) -> ControlFlow<Box<Failure>> {
+        self.pipes += count;
+        if self.pipes > MAX_PIPES {
+            let message = format!("the statement has more than {MAX_PIPES} pipe operators, PIVOT and UNPIVOT");
+            return ControlFlow::Break(Box::new(fail(Code::TooLarge, message, at)));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 impl VisitorMut for Shape {
     type Break = Box<Failure>;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         let mut next = query.body.as_ref();
-        while let SetExpr::SetOperation { left, .. } = next {
-            self.united += 1;
+        while let SetExpr::SetOperation { left, right, .. } = next {
+            self.united += usize::from(matching_of(right).is_none());
             next = left;
         }
         if self.united > self.limits.relations {
             let message = format!("the statement unites more than {} queries", self.limits.relations);
             return ControlFlow::Break(Box::new(fail(Code::LimitExceeded, message, place(query))));
         }
-        self.pipes += query.pipe_operators.len();
-        if self.pipes > MAX_PIPES {
-            let message = format!("the statement has more than {MAX_PIPES} pipe operators");
-            return ControlFlow::Break(Box::new(fail(Code::TooLarge, message, place(query))));
-        }
+        self.count_pipes(query.pipe_operators.len(), place(query))?;
         let joins = query.pipe_operators.iter().filter(|operator| matches!(operator, PipeOperator::Join(_))).count();
         if joins > MAX_JOINS {
             let message = format!("a query joins {joins} tables by pipes; at most {MAX_JOINS} are allowed");
-            return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
-        }
-        if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by
-            && keys.len() > MAX_SORT_KEYS
-        {
-            let message = format!("an ORDER BY has {} keys; at most {MAX_SORT_KEYS} are allowed", keys.len());
             return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
         }
         ControlFlow::Continue(())
@@ -93,6 +94,16 @@ impl VisitorMut for Shape {
             return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
         }
         ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+        match factor {
+            // Those of a pipe operator are counted with it.
+            TableFactor::Pivot { table, .. } | TableFactor::Unpivot { table, .. } if !is_input(table) => {
+                self.count_pipes(1, None)
+            }
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {

@@ -254,6 +254,78 @@ fn keys_and_windows_that_cannot_be_planned_in_time_are_refused() {
     assert_eq!(world.rows(&keys(256)), json!([{"n": 0}]));
 }
 
+#[test]
+fn bounds_count_what_pipes_and_pivots_make() {
+    let world = world(3);
+    let piped = |operator: &str, count: usize| format!("from t {}", format!(" |> {operator}").repeat(count));
+    for operator in ["set n = n + 1", "extend n + 1 as m", "where n > 0", "assert true"] {
+        assert_eq!(world.failure(&piped(operator, 129)).code, Code::TooLarge, "{operator}");
+    }
+    let unpivot = " unpivot(v for k in (n)) unpivot(n for j in (v))";
+    for count in [65, 600] {
+        let failure = world.failure(&format!("select 1 from t {}", unpivot.repeat(count)));
+        assert_eq!(failure.code, Code::TooLarge, "{failure}");
+    }
+    let windows = (0..97).map(|i| format!(" |> extend sum(n) over (partition by n + {i}) as c{i}")).collect::<String>();
+    assert_eq!(world.failure(&format!("from t {windows}")).code, Code::TooLarge);
+    let keys = |count: usize| listed(count, |i| format!("n + {i}"));
+    assert_eq!(world.failure(&format!("from t |> order by {}", keys(257))).code, Code::TooLarge);
+    assert_eq!(world.failure(&format!("from t |> aggregate group and order by {}", keys(257))).code, Code::TooLarge);
+    assert_eq!(world.failure(&format!("select array_agg(n order by {}) from t", keys(257))).code, Code::TooLarge);
+    assert_eq!(world.failure(&format!("select sum(n) over (order by {}) from t", keys(257))).code, Code::TooLarge);
+}
+
+/// A column that a SET replaces is not handed on: each level of the plan is as wide as the first.
+#[test]
+fn pipes_do_not_widen_what_they_replace() {
+    let world = world(3).holding(4 << 20);
+    let sets = " |> set n = n + 1".repeat(120);
+    assert_eq!(world.rows(&format!("from t {sets} |> aggregate sum(n) as s")), json!([{"s": 363}]));
+}
+
+/// A payload stands in a flat call, not in a chain that nests.
+#[test]
+fn an_assertion_says_any_number_of_things() {
+    let world = world(1);
+    let failure = world.failure(&format!("select 1 as a |> assert a = 2, {}", listed(1_500, |_| "a".to_owned())));
+    assert_eq!(failure.message, format!("Assert failed: {}", vec!["1"; 1_500].join(" ")));
+}
+
+#[test]
+fn keys_of_grouping_sets_that_the_engine_cannot_number_are_refused() {
+    let world = world(3);
+    let keys = |count: usize| listed(count, |i| format!("n + {i}"));
+    let failure = world.failure(&format!("select count(*) from t group by grouping sets (({}))", keys(65)));
+    assert_eq!(failure.code, Code::LimitExceeded, "{failure}");
+    // Equal sets are told apart in the bits that keys leave.
+    let tuples = listed(63, |_| format!("({})", keys(63)));
+    let failure = world.failure(&format!("select count(*) from t group by rollup({tuples})"));
+    assert_eq!(failure.code, Code::LimitExceeded, "{failure}");
+    let sql = format!("select count(*) as c, grouping(n + 0) as g from t group by grouping sets (({}), ())", keys(63));
+    assert_eq!(
+        world.rows(&format!("select c, g from ({sql}) order by c")),
+        json!([{"c": 1, "g": 0}, {"c": 1, "g": 0}, {"c": 1, "g": 0}, {"c": 3, "g": 1}])
+    );
+}
+
+/// Each query has all columns of the result, which are more than its text says.
+#[test]
+fn columns_of_queries_united_by_name_are_counted() {
+    let world = World::new().holding(32 << 20);
+    let queries: Vec<String> = (0..300).map(|i| format!("select {i} as c{i}")).collect();
+    limited(&world, &format!("select c0 from ({}) limit 1", queries.join(" full union all by name ")));
+}
+
+/// What the engine copies for each level would be there 2^40 times.
+#[test]
+fn values_of_nested_coalesce_are_not_copied() {
+    let world = world(2);
+    let nested = format!("{}n{}", "coalesce(".repeat(40), ", 1)".repeat(40));
+    assert_eq!(world.rows(&format!("select sum({nested}) as s from t")), json!([{"s": 1}]));
+    let joins = (0..16).map(|i| format!(" full join (select 1 as n, {i} as v) as u{i} using (n)")).collect::<String>();
+    assert_eq!(world.rows(&format!("select count(n) as c from t {joins}")), json!([{"c": 2}]));
+}
+
 /// What is too long to fold is computed when the statement runs, once for a batch, and to the same result.
 #[test]
 fn long_constants_are_what_they_were() {

@@ -57,6 +57,8 @@ fn a_statement_reads_what_it_uses_of_its_grants() {
         ("SELECT id FROM t WHERE id IN (SELECT id FROM u WHERE path = 'x')", "t: id|u: id, path"),
         ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id)", "t: id|u: id"),
         ("SELECT id FROM t UNION ALL SELECT path FROM u", "t: id|u: path"),
+        ("SELECT n, COUNT(*) AS c FROM t GROUP BY ROLLUP(n)", "t: n"),
+        ("SELECT x.n FROM (SELECT n, id, COUNT(*) AS c FROM t GROUP BY GROUPING SETS ((n, id), n)) AS x", "t: id, n"),
         ("SELECT x.id FROM (SELECT id, n, metadata FROM t) AS x", "t: id"),
         ("SELECT ROW_NUMBER() OVER (PARTITION BY n ORDER BY timestamp) AS r FROM t", "t: n, timestamp"),
         ("SELECT DISTINCT n FROM t", "t: n"),

@@ -15,7 +15,8 @@ use crate::typed::Typed;
 impl Resolver<'_> {
     /// A function call, an aggregate, or one of the forms whose arguments are conditional.
     pub(super) fn call(&mut self, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
-        let name = call.name.to_string().replace('`', "").to_uppercase();
+        let marker = call.name.0.as_slice().first().and_then(|part| part.as_ident()).and_then(marker_name);
+        let name = marker.map_or_else(|| call.name.to_string().replace('`', ""), str::to_owned).to_uppercase();
         let (safe, bare) = match name.strip_prefix("SAFE.") {
             Some(bare) => (true, bare.to_owned()),
             None => (false, name.clone()),

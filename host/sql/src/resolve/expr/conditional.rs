@@ -1,12 +1,12 @@
 //! CASE, IF and COALESCE: the arms that are not taken must not fail.
 
-use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, Operator, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{CaseWhen, Expr as Ast};
 use tidegate_functions::scalar::counted;
 use tidegate_model::{Code, Failure, Position};
 
+use crate::exprs::coalesced;
 use crate::fail::{Planning, Result, fail, place};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
@@ -107,7 +107,7 @@ impl Resolver<'_> {
         }
         let (values, ty) = unify(values, at)?;
         let values = values.into_iter().map(|value| value.expr).collect();
-        Ok(folded(Typed::new(core::coalesce(values), ty)))
+        Ok(folded(Typed::new(coalesced(values), ty)))
     }
 }
 

@@ -51,7 +51,7 @@ use crate::typed::{Digits, Typed};
 use crate::types::{Field, Type, is_value};
 use crate::typing::{Conversion, compare, folded, unify};
 
-pub(in crate::resolve) use aggregate::calls_aggregate;
+pub(in crate::resolve) use aggregate::{calls_aggregate, is_aggregate};
 pub use functions::functions;
 pub(in crate::resolve) use limit::Limit;
 pub(in crate::resolve) use select_list::{Item, nth_item, unique_names};

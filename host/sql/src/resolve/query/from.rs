@@ -327,7 +327,8 @@ pub(super) fn source_of<'p>(
     // Of a value table the alias is the value itself, whose fields are read as alias.field.
     if let (Row::Value, [output]) = (resolved.row, resolved.columns.as_slice()) {
         let value = Typed::new(Expr::Column(output.column.clone()), output.ty.clone());
-        let relations = vec![Relation::Element { alias: alias_name, value }];
+        let alias = alias_name.or_else(|| output.written.clone());
+        let relations = vec![Relation::Element { alias, value }];
         return Ok(Input { plan: resolved.plan, scope: Scope { relations, parent, inline: false } });
     }
     let columns = resolved

@@ -94,8 +94,18 @@ impl Grouped<'_> {
             let key = self.keys.keys.get(*key);
             col(Column::new_unqualified(key.map_or_else(String::new, |key| key.column.clone())))
         };
+        let no_keys = sets.iter().any(Vec::is_empty) && !self.keys.is_empty();
         let sets = sets.iter().map(|set| set.iter().map(column).collect()).collect();
-        builder.aggregate([Expr::GroupingSet(GroupingSet::GroupingSets(sets))], calls).planned()
+        let rows = format!("{prefix}_rows");
+        if no_keys {
+            calls.push(count(lit(1_i64)).alias(&rows));
+        }
+        builder = builder.aggregate([Expr::GroupingSet(GroupingSet::GroupingSets(sets))], calls).planned()?;
+        if no_keys {
+            // Of no rows the engine makes a group for the set without keys; to the language they have none.
+            builder = builder.filter(col(Column::new_unqualified(rows)).gt(lit(0_i64))).planned()?;
+        }
+        Ok(builder)
     }
 
     /// Of a group of INTERVALs, which are equal in different forms, one is shown: what computes it takes the name of the key.

@@ -1,11 +1,14 @@
 //! The keys of a GROUP BY, and the grouping sets that they make.
 
+use std::collections::{BTreeSet, HashMap};
+
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, col};
 use sqlparser::ast::{Expr as Ast, GroupByExpr, GroupByWithModifier};
 use tidegate_model::{Code, Failure, Position};
 
+use crate::exprs::path_of;
 use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
 use crate::resolve::calls::Calls;
 use crate::resolve::context::{Clause, Context};
@@ -21,6 +24,9 @@ use crate::typing::plan_column;
 
 /// The most grouping sets that one GROUP BY may unfold to: a CUBE of n keys has 2^n.
 const MAX_SETS: usize = 64;
+
+/// The bits of the number that the engine gives to a grouping set, which GROUPING reads as an INT64.
+const MAX_BITS: usize = 63;
 
 /// A group key and the plan column that carries it above the aggregation.
 pub(super) struct Key {
@@ -126,17 +132,26 @@ impl Resolver<'_> {
             }
             _ => return Err(unsupported("this modifier of GROUP BY", None, None)),
         }
+        if grouping_sets && !fits(&sets) {
+            let message =
+                format!("the GROUP BY has more than {MAX_BITS} keys, or almost as many and equal grouping sets");
+            return Err(fail(Code::LimitExceeded, message, asts.first().and_then(place)));
+        }
         keys.sets = grouping_sets.then_some(sets);
         Ok(keys)
     }
 
     /// Gives items of the select list that are keys of grouping sets, by their number or alias, an expression of their own:
-    /// in the sets without the key they are NULL, where equal expressions may not be: constants stay, and what is
-    /// computed of other keys is computed of these.
+    /// in the sets without the key they are NULL, where equal expressions may not be: constants stay, what is computed of
+    /// other keys is computed of these, and equal expressions of two items are two keys. A path is one key however it is
+    /// named.
     fn named_items(&mut self, group_by: &GroupByExpr, items: &mut [Item]) {
-        let GroupByExpr::Expressions(asts, _) = group_by else { return };
+        let GroupByExpr::Expressions(asts, modifiers) = group_by else { return };
+        if modifiers.is_empty() && asts.iter().all(|ast| grouping_call(ast).is_none()) {
+            return;
+        }
         let mut keys = Vec::new();
-        asts.iter().filter(|ast| grouping_call(ast).is_some()).for_each(|ast| leaves(ast, &mut keys));
+        asts.iter().for_each(|ast| leaves(ast, &mut keys));
         for key in keys {
             let item = match (ordinal(key), key) {
                 (Some(n), _) => n.checked_sub(1).and_then(|place| items.get_mut(place)),
@@ -145,7 +160,7 @@ impl Resolver<'_> {
                     .find(|item| item.name.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(&name.value))),
                 _ => None,
             };
-            if let Some(item) = item.filter(|item| !matches!(item.value.expr, Expr::Column(_))) {
+            if let Some(item) = item.filter(|item| path_of(&item.value.expr).is_none()) {
                 let name = self.fresh();
                 let typed = Typed::new(col(Column::new_unqualified(&name)), item.value.ty.clone());
                 let value = std::mem::replace(&mut item.value, typed);
@@ -183,10 +198,10 @@ impl Resolver<'_> {
             // A key may be computed of an alias that is a key itself.
             _ => (None, self.without_names(expr)?),
         };
-        // Equal constants of several items are several keys.
-        let is_named = |key: &Key| name.as_ref().is_some_and(|name| key.names.contains(name));
-        let is_constant = name.is_some() && matches!(expr, Expr::Literal(..));
-        let known = keys.keys.iter().position(|key| is_named(key) || !is_constant && key.expr == expr);
+        let known = keys.keys.iter().position(|key| match &name {
+            Some(name) => key.names.contains(name),
+            None => key.expr == expr,
+        });
         let place = known.unwrap_or_else(|| {
             keys.keys.push(Key { expr, names: Vec::new(), ty, column: self.fresh() });
             keys.keys.len() - 1
@@ -196,6 +211,17 @@ impl Resolver<'_> {
         }
         Ok(place)
     }
+}
+
+/// Whether the engine can number these sets: it has a bit for each key, and counts equal sets in the bits that are left.
+fn fits(sets: &[Vec<usize>]) -> bool {
+    let (mut keys, mut equal) = (BTreeSet::<usize>::new(), HashMap::<BTreeSet<usize>, usize>::new());
+    for set in sets {
+        keys.extend(set);
+        *equal.entry(set.iter().copied().collect()).or_default() += 1;
+    }
+    let again = equal.into_values().max().unwrap_or_default().saturating_sub(1);
+    keys.len() + (usize::BITS - again.leading_zeros()) as usize <= MAX_BITS
 }
 
 /// How many grouping sets an item of a GROUP BY makes, or one more than there may be.

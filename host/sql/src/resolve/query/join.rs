@@ -1,12 +1,11 @@
 //! Joins: two sources side by side, with ON or USING.
 
 use datafusion::common::JoinType;
-use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use sqlparser::ast::{JoinConstraint, ObjectName, ObjectNamePart};
 use tidegate_model::{Code, Position};
 
-use crate::exprs::{any, is_subquery};
+use crate::exprs::{any, coalesced, is_subquery};
 use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
@@ -97,7 +96,7 @@ impl Resolver<'_> {
                 JoinType::Right => other,
                 JoinType::Full => {
                     let (values, ty) = unify(vec![one, other], at)?;
-                    Typed::new(core::coalesce(values.into_iter().map(|value| value.expr).collect()), ty)
+                    Typed::new(coalesced(values.into_iter().map(|value| value.expr).collect()), ty)
                 }
                 _ => one,
             };

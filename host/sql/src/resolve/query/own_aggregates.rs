@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr as Ast, Function, FunctionArguments, Query, Visit, Visitor};
+use sqlparser::ast::{Expr as Ast, Query, Visit, Visitor};
 
-use crate::resolve::expr::calls_aggregate;
+use crate::resolve::expr::is_aggregate;
 
 /// Whether a piece calls an aggregate function outside of its subqueries.
 pub(super) fn aggregates(piece: &impl Visit) -> bool {
@@ -30,18 +30,7 @@ impl Visitor for OwnCalls {
 
     fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
         let Ast::Function(call) = expr else { return ControlFlow::Continue(()) };
-        // Without its arguments, which may hold subqueries.
-        let alone = || Function {
-            name: call.name.clone(),
-            uses_odbc_syntax: call.uses_odbc_syntax,
-            parameters: FunctionArguments::None,
-            args: FunctionArguments::None,
-            filter: None,
-            null_treatment: None,
-            over: call.over.clone(),
-            within_group: Vec::new(),
-        };
-        if self.subqueries == 0 && calls_aggregate(&Ast::Function(alone())) {
+        if self.subqueries == 0 && is_aggregate(call) {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())

@@ -7,8 +7,8 @@
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use sqlparser::ast::{
-    AssignmentTarget, Ident, LimitClause, ObjectNamePart, Offset, OffsetRows, PipeOperator, Query, Select, SetExpr,
-    SetOperator, SetQuantifier, With,
+    AssignmentTarget, Expr as Ast, Ident, LimitClause, ObjectNamePart, Offset, OffsetRows, PipeOperator, Query, Select,
+    SetExpr, SetOperator, SetQuantifier, With,
 };
 
 use tidegate_model::Position;
@@ -67,11 +67,10 @@ impl Resolver<'_> {
         order: Order,
     ) -> Result<Input<'p>> {
         refuse_foreign_clauses(select)?;
-        let plain = Select { projection: Vec::new(), from: Vec::new(), ..select.clone() };
-        if plain.selection.is_some()
-            || plain.having.is_some()
-            || plain.qualify.is_some()
-            || !plain.named_window.is_empty()
+        if select.selection.is_some()
+            || select.having.is_some()
+            || select.qualify.is_some()
+            || !select.named_window.is_empty()
         {
             return Err(invalid("after a FROM without SELECT write |> before WHERE", place(select)));
         }
@@ -97,8 +96,16 @@ impl Resolver<'_> {
             _ => piped_of(body(self, first)?, parent)?,
         };
         let mut withs: Vec<(&With, Environment<'_>)> = Vec::new();
-        for (i, operator) in operators.iter().enumerate() {
-            let rest = operators.get(i + 1..).unwrap_or_default();
+        let mut rest = operators;
+        while let Some((operator, after)) = rest.split_first() {
+            let conditions: Vec<&Ast> = rest.iter().map_while(condition_of).collect();
+            if !conditions.is_empty() {
+                let input = self.filtered(piped.input, &conditions, &environment)?;
+                piped = Piped { input, ..piped };
+                rest = rest.get(conditions.len()..).unwrap_or_default();
+                continue;
+            }
+            rest = after;
             if let Some((_, pipes::WITH, [query])) = marked(operator)
                 && let Some(with) = &query.with
             {
@@ -159,10 +166,8 @@ impl Resolver<'_> {
             };
         }
         let input = match operator {
-            PipeOperator::Where { expr } => self.filtered(input, expr, environment)?,
-            PipeOperator::Call { function, alias: None } if asserts(function).is_some() => {
-                let Some(condition) = asserts(function) else { return Err(invalid("ASSERT needs a condition", None)) };
-                let rows = self.filtered(fenced(input)?, &condition, environment)?;
+            PipeOperator::Call { function, alias: None } if let Some(condition) = asserts(function) => {
+                let rows = self.filtered(fenced(input)?, &[&condition], environment)?;
                 fenced(rows)?
             }
             PipeOperator::Limit { expr, offset } => {
@@ -225,13 +230,8 @@ impl Resolver<'_> {
                 return Err(unsupported(format!("the pipe operator {text}"), None, None));
             }
         };
-        let keeps_row = matches!(
-            operator,
-            PipeOperator::Where { .. }
-                | PipeOperator::Limit { .. }
-                | PipeOperator::OrderBy { .. }
-                | PipeOperator::Call { .. }
-        );
+        let keeps_row =
+            matches!(operator, PipeOperator::Limit { .. } | PipeOperator::OrderBy { .. } | PipeOperator::Call { .. });
         Ok(Piped { input, row: if keeps_row { row } else { Row::Columns } })
     }
 
@@ -298,17 +298,21 @@ fn piped_of<'p>(resolved: Resolved, parent: Option<&'p Scope<'p>>) -> Result<Pip
     let row = resolved.row;
     let written: Vec<Option<String>> = resolved.columns.iter().map(|column| column.written.clone()).collect();
     let mut input = source_of(resolved, None, None, &[], parent)?;
-    // Columns without a name stay without, and values keep theirs.
-    match input.scope.relations.as_mut_slice() {
-        [Relation::Table { columns, .. }] => {
-            for (column, _) in columns.iter_mut().zip(&written).filter(|(_, written)| written.is_none()) {
-                column.name.clear();
-            }
+    // Columns without a name stay without.
+    if let [Relation::Table { columns, .. }] = input.scope.relations.as_mut_slice() {
+        for (column, _) in columns.iter_mut().zip(&written).filter(|(_, written)| written.is_none()) {
+            column.name.clear();
         }
-        [Relation::Element { alias, .. }] => *alias = written.into_iter().next().flatten(),
-        _ => {}
     }
     Ok(Piped { input, row })
+}
+
+/// The condition of a WHERE.
+fn condition_of(operator: &PipeOperator) -> Option<&Ast> {
+    match operator {
+        PipeOperator::Where { expr } => Some(expr),
+        _ => None,
+    }
 }
 
 /// The marker that an operator was respelled with, and the queries after it.
@@ -324,7 +328,8 @@ fn marked(operator: &PipeOperator) -> Option<(&Ident, &str, &[Query])> {
     (items.is_empty() && of_pipe.contains(&name)).then_some((ident, name, rest))
 }
 
-fn select_of(query: &Query) -> Option<&Select> {
+/// The one SELECT that a query is.
+pub(super) fn select_of(query: &Query) -> Option<&Select> {
     match query.body.as_ref() {
         SetExpr::Select(select) => Some(select),
         _ => None,

@@ -7,6 +7,7 @@ use sqlparser::ast::{
 use tidegate_model::Position;
 
 use super::own_aggregates::aggregates as calls_own;
+use super::pipe::select_of;
 use super::pipe_columns::refuse_others;
 use crate::fail::{Result, invalid, place};
 use crate::text::{grouping_call, marked_items, marked_query, marker_name, pipes};
@@ -47,14 +48,21 @@ impl AggregateOperator {
             return Err(invalid("AGGREGATE needs an aggregate function or GROUP BY", at));
         }
         let (mut projection, mut group_by, mut sorts) = (Vec::new(), Vec::new(), Vec::new());
+        let is_set = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(expr) if grouping_call(expr).is_some());
+        let has_sets = keys.iter().any(is_set);
         for Listed { item, options } in listed(keys) {
             let options = options.or(ordered.then(OrderByOptions::default));
             let before = projection.len();
             group_by.push(match item {
                 SelectItem::UnnamedExpr(expr) if grouping_call(expr).is_some() => grouped(expr, &mut projection),
+                // Beside grouping sets a key that is there already is no column of its own.
                 SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-                    projection.push(item.clone());
-                    number(projection.len(), expr)
+                    let known = place_of(expr, &projection).filter(|_| has_sets);
+                    let place = known.unwrap_or_else(|| {
+                        projection.push(item.clone());
+                        projection.len() - 1
+                    });
+                    number(place + 1, expr)
                 }
                 other => return Err(invalid("GROUP BY takes expressions, not *", place(other))),
             });
@@ -77,13 +85,6 @@ impl AggregateOperator {
         let order_by = OrderBy { kind: OrderByKind::Expressions(sorts), interpolate: None };
         let has_order = !matches!(&order_by.kind, OrderByKind::Expressions(keys) if keys.is_empty());
         Ok(Self { select, order_by: has_order.then_some(order_by) })
-    }
-}
-
-fn select_of(query: &Query) -> Option<&Select> {
-    match query.body.as_ref() {
-        sqlparser::ast::SetExpr::Select(select) => Some(select),
-        _ => None,
     }
 }
 
@@ -123,14 +124,21 @@ fn grouped(ast: &Ast, projection: &mut Vec<SelectItem>) -> Ast {
         }
         Ast::Nested(inner) => grouped(inner, projection),
         key => {
-            let is = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(known) if known == key);
-            let place = projection.iter().position(is).unwrap_or_else(|| {
+            let place = place_of(key, projection).unwrap_or_else(|| {
                 projection.push(SelectItem::UnnamedExpr(key.clone()));
                 projection.len() - 1
             });
             number(place + 1, key)
         }
     }
+}
+
+/// The item that has an expression.
+fn place_of(key: &Ast, projection: &[SelectItem]) -> Option<usize> {
+    projection.iter().position(|item| match item {
+        SelectItem::UnnamedExpr(known) | SelectItem::ExprWithAlias { expr: known, .. } => known == key,
+        _ => false,
+    })
 }
 
 /// The number of a column, at the place of an expression.

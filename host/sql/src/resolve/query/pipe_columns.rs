@@ -3,9 +3,7 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, col};
-use sqlparser::ast::{
-    Expr as Ast, GroupByExpr, Ident, ObjectNamePart, Select, SelectItem, TableAlias, TableFactor, TableWithJoins,
-};
+use sqlparser::ast::{Expr as Ast, GroupByExpr, Ident, Select, SelectItem, TableAlias, TableFactor, TableWithJoins};
 
 use super::join::Input;
 use super::pipe_rows::refuse_aggregates;
@@ -13,14 +11,13 @@ use super::pipe_scope::{Change, changed};
 use super::pivot::Pivot;
 use super::select::refuse_foreign_clauses;
 use super::unpivot::Unpivot;
-use super::windows::windowed;
 use crate::fail::{Planning, Result, invalid, place, place_of};
 use crate::resolve::calls::Calls;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Relation, ScopeColumn};
-use crate::text::{marker_name, pipes};
+use crate::text::pipes::is_input;
 use crate::typed::Typed;
 use crate::typing::plan_column;
 
@@ -37,20 +34,22 @@ impl Resolver<'_> {
         self.named_windows(named, &scope, environment)?;
         let items = self.items(&select.projection, &scope, environment, &mut calls, Some(named), false)?;
         refuse_aggregates(&calls, "EXTEND", place(select))?;
-        let builder = windowed(LogicalPlanBuilder::from(plan), &calls, Ok)?;
+        let builder = self.windowed(LogicalPlanBuilder::from(plan), calls.windows)?;
         let values = items.iter().map(|item| (item.name.clone().unwrap_or_default(), item.value.clone()));
-        let (builder, columns) = self.with_columns(builder, values)?;
+        let kept = scope.read_of(builder.schema().columns());
+        let (builder, columns) = self.with_columns(builder, kept, values)?;
         scope.relations.push(Relation::Table { alias: None, columns, open: false });
         Ok(Input { plan: builder.build().planned()?, scope })
     }
 
-    /// The rows with columns of these names and values beside their own.
-    fn with_columns(
+    /// The rows with columns of these names and values beside those of their own that are `kept`.
+    pub(super) fn with_columns(
         &mut self,
         builder: LogicalPlanBuilder,
+        kept: Vec<Column>,
         values: impl Iterator<Item = (String, Typed)>,
     ) -> Result<(LogicalPlanBuilder, Vec<ScopeColumn>)> {
-        let mut exprs: Vec<Expr> = builder.schema().columns().into_iter().map(Expr::Column).collect();
+        let mut exprs: Vec<Expr> = kept.into_iter().map(Expr::Column).collect();
         let mut columns = Vec::new();
         for (name, value) in values {
             let unique = self.fresh();
@@ -82,8 +81,11 @@ impl Resolver<'_> {
             values.push((name.value.clone(), self.expr(value, &mut cx)?));
             refuse_aggregates(&calls, "SET", place(*value))?;
         }
-        let builder = windowed(LogicalPlanBuilder::from(plan), &calls, Ok)?;
-        let (builder, columns) = self.with_columns(builder, values.into_iter())?;
+        let builder = self.windowed(LogicalPlanBuilder::from(plan), calls.windows)?;
+        // Without the columns that no name means any more: of a hundred SETs the last would hand on a hundred.
+        let left = changed(scope.clone(), changes.iter().map(|(name, _)| (name, Change::Dropped)).collect())?;
+        let kept = left.read_of(builder.schema().columns());
+        let (builder, columns) = self.with_columns(builder, kept, values.into_iter())?;
         let changes = changes.iter().zip(columns).map(|((name, _), column)| (name, Change::Value(column.value)));
         Ok(Input { plan: builder.build().planned()?, scope: changed(scope, changes.collect())? })
     }
@@ -160,10 +162,4 @@ pub(super) fn refuse_twice(names: &[&Ident], operator: &str) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether a table is that before an operator.
-fn is_input(table: &TableFactor) -> bool {
-    let TableFactor::Table { name, .. } = table else { return false };
-    matches!(name.0.as_slice(), [ObjectNamePart::Identifier(name)] if marker_name(name) == Some(pipes::INPUT))
 }

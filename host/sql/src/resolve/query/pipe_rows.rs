@@ -1,7 +1,8 @@
 //! Pipe operators that keep the columns: WHERE, ASSERT, ORDER BY, DISTINCT.
 
 use datafusion::common::Column;
-use datafusion::logical_expr::{LogicalPlanBuilder, col};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr as Ast, Function, FunctionArg, FunctionArgExpr,
@@ -13,7 +14,6 @@ use super::distinct_key::distinct_key;
 use super::fallible_filters::guarded;
 use super::join::Input;
 use super::pipe_scope::visible;
-use super::windows::windowed;
 use crate::fail::{Planning, Result, invalid, place};
 use crate::resolve::calls::Calls;
 use crate::resolve::context::{Clause, Context};
@@ -21,34 +21,39 @@ use crate::resolve::environment::Environment;
 use crate::resolve::expr::{Item, nth_item};
 use crate::resolve::resolved::Order;
 use crate::resolve::resolver::Resolver;
-use crate::resolve::scope::{Relation, ScopeColumn};
-use crate::resolve::sorting::{ordinal, sorted, with_stored_last};
+use crate::resolve::scope::{Relation, Scope, ScopeColumn};
+use crate::resolve::sorting::{bounded, ordinal, sorted, with_stored_last};
 use crate::resolve::stored::with_stored_floats;
-use crate::text::{marker_name, pipes};
+use crate::text::{marker_name, pipes, spelled};
 use crate::typed::Typed;
 use crate::typing::plan_column;
 
 impl Resolver<'_> {
+    /// The rows that fulfil the conditions of operators that follow one another: those before protect those behind.
     pub(super) fn filtered<'p>(
         &mut self,
         input: Input<'p>,
-        condition: &Ast,
+        conditions: &[&Ast],
         environment: &Environment<'_>,
     ) -> Result<Input<'p>> {
         let Input { plan, scope } = input;
-        let mut calls = Calls::default();
-        let context = Context::new(&scope, environment, Clause::Where);
-        let mut cx = Context { calls: Some(&mut calls), windows: Some(&[]), ..context };
-        let expr = self.condition(condition, &mut cx)?;
-        refuse_aggregates(&calls, "WHERE", place(condition))?;
         let mut builder = LogicalPlanBuilder::from(plan);
-        let expr = if calls.windows.is_empty() {
-            guarded(with_stored_floats(expr, &[builder.plan()])?, &scope, builder.schema())?
-        } else {
-            builder = windowed(builder, &calls, Ok)?;
-            expr
-        };
-        Ok(Input { plan: builder.filter(expr).and_then(LogicalPlanBuilder::build).planned()?, scope })
+        let mut waiting = Vec::new();
+        for condition in conditions {
+            let mut calls = Calls::default();
+            let context = Context::new(&scope, environment, Clause::Where);
+            let mut cx = Context { calls: Some(&mut calls), windows: Some(&[]), ..context };
+            let expr = self.condition(condition, &mut cx)?;
+            refuse_aggregates(&calls, "WHERE", place(*condition))?;
+            if calls.windows.is_empty() {
+                waiting.push(with_stored_floats(expr, &[builder.plan()])?);
+                continue;
+            }
+            // A window is over the rows that the conditions before it keep.
+            builder = kept(builder, std::mem::take(&mut waiting), &scope)?;
+            builder = self.windowed(builder, calls.windows)?.filter(expr).planned()?;
+        }
+        Ok(Input { plan: kept(builder, waiting, &scope)?.build().planned()?, scope })
     }
 
     pub(super) fn sorted_by<'p>(
@@ -61,7 +66,7 @@ impl Resolver<'_> {
         let Input { plan, scope } = input;
         let mut calls = Calls::default();
         let mut sorts = Vec::with_capacity(keys.len());
-        for key in keys {
+        for key in bounded(keys)? {
             let at = place(&key.expr);
             let value = match ordinal(&key.expr) {
                 Some(n) => nth_item(&visible(&scope), n, at)?.value.clone(),
@@ -73,7 +78,7 @@ impl Resolver<'_> {
             refuse_aggregates(&calls, "ORDER BY", at)?;
             sorts.push(sorted(value, key)?);
         }
-        let builder = windowed(LogicalPlanBuilder::from(plan), &calls, Ok)?;
+        let builder = self.windowed(LogicalPlanBuilder::from(plan), calls.windows)?;
         if order == Order::Dropped {
             return Ok(Input { plan: builder.build().planned()?, scope });
         }
@@ -119,6 +124,25 @@ impl Resolver<'_> {
     }
 }
 
+/// The rows that fulfil all of these conditions.
+fn kept(builder: LogicalPlanBuilder, conditions: Vec<Expr>, scope: &Scope<'_>) -> Result<LogicalPlanBuilder> {
+    let Some(condition) = conjunction(conditions) else { return Ok(builder) };
+    // Without a join all columns are of one table, also those that an operator computed.
+    let one_table = Scope::default();
+    let tables = if has_join(builder.plan()) { scope } else { &one_table };
+    let condition = guarded(condition, tables, builder.schema())?;
+    builder.filter(condition).planned()
+}
+
+/// Whether rows are joined: then the engine moves conditions below that, each to its table.
+fn has_join(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Join(_) => true,
+        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Union(_) => false,
+        plan => plan.inputs().into_iter().any(has_join),
+    }
+}
+
 /// Refuses aggregates where a pipe operator has none.
 pub(super) fn refuse_aggregates(calls: &Calls, clause: &str, at: Option<Position>) -> Result<()> {
     if calls.aggregates.is_empty() && calls.groupings.is_empty() {
@@ -147,38 +171,34 @@ pub(super) fn asserts(function: &Function) -> Option<Ast> {
         _ => None,
     });
     let condition = args.next()??;
-    let text = |text: String| Ast::Value(Value::SingleQuotedString(text).into());
-    let mut message = text("Assertion failed:".to_owned());
-    let mut parts: Vec<Ast> = Vec::new();
+    let text = |text: &str| Ast::Value(Value::SingleQuotedString(text.to_owned()).into());
+    let call = |called: &str, args: Vec<Ast>| {
+        Ast::Function(Function {
+            name: ObjectName(vec![ObjectNamePart::Identifier(Ident { value: called.to_owned(), ..name.clone() })]),
+            args: FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: None,
+                args: args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect(),
+                clauses: Vec::new(),
+            }),
+            ..function.clone()
+        })
+    };
+    // One flat call: the depth of the tree was checked before, and a payload may stand here a thousand times.
+    let mut message = vec![text("Assert failed:")];
     for payload in args {
-        parts.push(Ast::Cast {
+        let shown = Ast::Cast {
             kind: CastKind::Cast,
             expr: Box::new(payload?),
             data_type: DataType::String(None),
             array: false,
             format: None,
-        });
+        };
+        message.extend([text(" "), call("IFNULL", vec![shown, text("NULL")])]);
     }
-    if parts.is_empty() {
-        parts.push(text(condition.to_string()));
+    if message.len() == 1 {
+        message.push(text(&format!(" {}", spelled(&condition.to_string()))));
     }
-    let join = |left: Ast, right: Ast| Ast::BinaryOp {
-        left: Box::new(left),
-        op: BinaryOperator::StringConcat,
-        right: Box::new(right),
-    };
-    for part in parts {
-        message = join(join(message, text(" ".to_owned())), part);
-    }
-    let error = Function {
-        name: ObjectName(vec![ObjectNamePart::Identifier(Ident { value: "ERROR".to_owned(), ..name.clone() })]),
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(message))],
-            clauses: Vec::new(),
-        }),
-        ..function.clone()
-    };
+    let error = call("ERROR", vec![call("CONCAT", message)]);
     // As a number, because the engine makes an OR of a CASE of conditions, of which it computes both sides.
     let one = || Ast::Value(Value::Number("1".to_owned(), false).into());
     let holds = Ast::Case {
@@ -186,7 +206,7 @@ pub(super) fn asserts(function: &Function) -> Option<Ast> {
         end_token: AttachedToken::empty(),
         operand: None,
         conditions: vec![CaseWhen { condition, result: one() }],
-        else_result: Some(Box::new(Ast::Function(error))),
+        else_result: Some(Box::new(error)),
     };
     Some(Ast::BinaryOp { left: Box::new(holds), op: BinaryOperator::Eq, right: Box::new(one()) })
 }

@@ -23,10 +23,10 @@ use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
 use crate::resolve::expr::Item;
 use crate::resolve::resolver::Resolver;
-use crate::resolve::scope::{Relation, Scope, ScopeColumn};
+use crate::resolve::scope::{Relation, Scope};
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{Conversion, compare, plan_column};
+use crate::typing::{Conversion, compare};
 
 /// The most columns that a PIVOT may make.
 const MAX_COLUMNS: usize = 1_000;
@@ -136,19 +136,8 @@ impl Resolver<'_> {
             self.note_path(value);
         }
         let kept = kept.into_iter().map(|(name, value, _)| (name, value));
-        let (mut exprs, mut columns) = (Vec::new(), Vec::new());
-        for (name, value) in kept.chain(values) {
-            let unique = self.fresh();
-            self.labels.insert(unique.clone(), name.clone());
-            if self.is_path(&value) {
-                self.note_path_column(&unique);
-            }
-            let value = plan_column(value);
-            exprs.push(value.expr.alias(&unique));
-            let value = Typed::new(col(Column::new_unqualified(unique)), value.ty);
-            columns.push(ScopeColumn { name, value, hidden: false, qualified_only: false });
-        }
-        let plan = builder.project(exprs).and_then(LogicalPlanBuilder::build).planned()?;
+        let (builder, columns) = self.with_columns(builder, Vec::new(), kept.chain(values))?;
+        let plan = builder.build().planned()?;
         let relations = vec![Relation::Table { alias: pivot.alias.clone(), columns, open: false }];
         Ok(Input { plan, scope: Scope { relations, ..scope } })
     }

@@ -13,7 +13,6 @@ use super::fallible_filters::guarded;
 use super::group::Grouped;
 use super::join::Input;
 use super::own_aggregates::aggregates;
-use super::windows::windowed;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
 use crate::resolve::calls::Calls;
 use crate::resolve::context::{Clause, Context};
@@ -127,12 +126,16 @@ impl Resolver<'_> {
                 builder = builder.filter(condition).planned()?;
             }
             qualify = qualify.map(|condition| grouped.over(condition, None)).transpose()?;
-            builder = windowed(builder, &calls, |call| grouped.over(call, None))?;
+            let mut windows = calls.windows.clone();
+            for (_, call) in &mut windows {
+                *call = grouped.over(std::mem::take(call), None)?;
+            }
+            builder = self.windowed(builder, windows)?;
         } else {
             if !calls.groupings.is_empty() {
                 return Err(invalid("GROUPING needs a GROUP BY", place(select)));
             }
-            builder = windowed(builder, &calls, Ok)?;
+            builder = self.windowed(builder, calls.windows)?;
         }
         if let Some(condition) = qualify {
             builder = builder.filter(condition).planned()?;
@@ -143,7 +146,11 @@ impl Resolver<'_> {
             Some(Mode::AsValue | Mode::DistinctAsValue) if values.len() == 1 => Row::Value,
             Some(_) => return Err(invalid("SELECT AS VALUE takes exactly one value", place(select))),
         };
-        let resolved = self.project(builder, items, values, sorts, distinct, limit)?;
+        let mut resolved = self.project(builder, items, values, sorts, distinct, limit)?;
+        if row == Row::Value {
+            // The value has no name, whatever it is computed of.
+            resolved.columns.iter_mut().for_each(|column| column.written = None);
+        }
         Ok(Resolved { row, ..resolved })
     }
 

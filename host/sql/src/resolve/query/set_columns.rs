@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use sqlparser::ast::SetOperator;
+use tidegate_functions::context::planning;
 use tidegate_model::{Code, Failure, Position};
 
 use crate::fail::{Result, fail, invalid, place_of};
@@ -52,6 +53,9 @@ pub(super) fn by_name(
     }
     let places: Vec<Places> = queries.iter().map(places).collect();
     let from = |name: &str, at| -> Result<Vec<Option<usize>>> {
+        // One for each query: n queries with a column each have n * n.
+        planning::charge(places.len() * size_of::<Option<usize>>());
+        planning::check()?;
         places.iter().map(|places| place_of_name(places, name, op, at)).collect()
     };
     let mut outputs: Vec<OutputColumn> = Vec::new();

@@ -2,6 +2,7 @@
 
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
+use tidegate_functions::context::planning;
 use tidegate_model::{Failure, Position};
 
 use super::distinct_key::distinct_key;
@@ -75,6 +76,7 @@ impl Resolver<'_> {
         };
         let mut types = Vec::with_capacity(outputs.len());
         for OutputColumn { name, from, .. } in &outputs {
+            planning::check()?;
             let of_query = |(query, place): (&Resolved, &Option<usize>)| self.constant_of(query, *place);
             let values: Vec<Typed> = queries.iter().zip(from).map(of_query).collect();
             let ty = common_of(&values, at).map_err(|failure| Failure {
@@ -101,6 +103,9 @@ impl Resolver<'_> {
         let distinct = !matches!((op, quantifier), (SetOperator::Union, SetQuantifier::All));
         let mut plans = Vec::with_capacity(queries.len());
         for (i, query) in queries.into_iter().enumerate() {
+            // Each query has all columns of the result; those of the result itself are counted with their names.
+            planning::charge(outputs.len() * planning::COLUMN);
+            planning::check()?;
             let mut exprs = Vec::with_capacity(outputs.len());
             for ((OutputColumn { from, .. }, ty), name) in outputs.iter().zip(&types).zip(&unique) {
                 let place = from.get(i).copied().flatten();

@@ -7,24 +7,40 @@ use tidegate_functions::context::planning;
 use tidegate_model::{Code, Failure};
 
 use crate::fail::{Planning, Result};
-use crate::resolve::calls::Calls;
+use crate::resolve::resolver::Resolver;
 
 /// How many different windows one SELECT may have. The rows are sorted for each of them, and the time to plan them
 /// grows faster than the square of their number.
 const MAX_WINDOWS: usize = 64;
+/// How many all levels of a statement may have.
+const MAX_IN_ALL: usize = 96;
 
-/// The plan with the window calls computed, each in the column that carries it. Calls of the
-/// same window are computed together.
-pub(super) fn windowed(
-    mut builder: LogicalPlanBuilder,
-    calls: &Calls,
-    over: impl Fn(Expr) -> Result<Expr>,
-) -> Result<LogicalPlanBuilder> {
+impl Resolver<'_> {
+    /// The plan with the window calls computed, each in the column that carries it. Calls of the same window are computed
+    /// together. The windows of all levels of a statement count together: each is a level of one plan.
+    pub(super) fn windowed(
+        &mut self,
+        builder: LogicalPlanBuilder,
+        calls: Vec<(String, Expr)>,
+    ) -> Result<LogicalPlanBuilder> {
+        let (builder, windows) = computed(builder, calls)?;
+        self.windows += windows;
+        if self.windows > MAX_IN_ALL {
+            let message = format!("the statement computes over more than {MAX_IN_ALL} windows");
+            return Err(Failure::new(Code::TooLarge, message));
+        }
+        Ok(builder)
+    }
+}
+
+/// The same, with the number of different windows.
+fn computed(mut builder: LogicalPlanBuilder, calls: Vec<(String, Expr)>) -> Result<(LogicalPlanBuilder, usize)> {
     let mut groups: Vec<Vec<(String, Expr)>> = Vec::new();
     let mut keys: Vec<(Expr, String)> = Vec::new();
-    let mut windows = Vec::with_capacity(calls.windows.len());
-    for (name, call) in &calls.windows {
-        windows.push((name.clone(), keyed_by_columns(over(call.clone())?, name, &mut keys)));
+    let mut windows = Vec::with_capacity(calls.len());
+    for (name, call) in calls {
+        let call = keyed_by_columns(call, &name, &mut keys);
+        windows.push((name, call));
     }
     if !keys.is_empty() {
         let all = builder.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
@@ -45,13 +61,14 @@ pub(super) fn windowed(
         );
         return Err(Failure::new(Code::TooLarge, message));
     }
+    let count = groups.len();
     for group in groups {
         planning::check()?;
         // With an alias, because the engine identifies calls by their text, which leaves out some of their parameters.
         let calls: Vec<Expr> = group.into_iter().map(|(name, call)| call.alias(name)).collect();
         builder = builder.window(calls).planned()?;
     }
-    Ok(builder)
+    Ok((builder, count))
 }
 
 /// The call with a column in place of each computed key; `keys` collects the computed keys and their columns.

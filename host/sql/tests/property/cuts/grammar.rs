@@ -318,11 +318,10 @@ impl Make<'_, '_> {
             let relation = self.relation(2);
             (format!("({}) AS r", relation.sql), NAMED)
         };
-        let key = match self.below(11) {
+        let key = match self.below(12) {
             0 => at.p.to_owned(),
             1 => at.s.to_owned(),
             2 => format!("TIMESTAMP_TRUNC({}, MINUTE)", at.ts),
-            9 => format!("RANGE(TIMESTAMP_TRUNC({}, MINUTE), NULL)", at.ts),
             3 => at.ts.to_owned(),
             4 => format!("CONCAT({}, {})", at.p, at.k),
             5 => at.l.to_owned(),
@@ -330,6 +329,7 @@ impl Make<'_, '_> {
             7 => format!("{} * 1000000000000", at.n),
             8 => format!("{} > 20", at.n),
             9 => format!("{} / NUMERIC '3'", at.n),
+            10 => format!("RANGE(TIMESTAMP_TRUNC({}, MINUTE), NULL)", at.ts),
             _ => at.n.to_owned(),
         };
         let second = self.pick(&["", "", at.p, at.l, at.n]);

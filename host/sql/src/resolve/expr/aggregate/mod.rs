@@ -22,13 +22,18 @@ use crate::library::Argument;
 use crate::resolve::calls::carried;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
-use crate::resolve::sorting::sorted;
+use crate::resolve::sorting::{bounded, sorted};
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::{float_key, group_key, interval_length, plan_column};
 
 pub(super) use builders::NULLS_LEFT_OUT;
 pub(super) use table::{Aggregate, find, names};
+
+/// Whether a call is of an aggregate function, not over a window.
+pub(in crate::resolve) fn is_aggregate(call: &Function) -> bool {
+    call.over.is_none() && find(&call.name.to_string().to_uppercase()).is_some()
+}
 
 /// Whether some expression in `tree` calls an aggregate function.
 pub(in crate::resolve) fn calls_aggregate(tree: &impl Visit) -> bool {
@@ -37,9 +42,7 @@ pub(in crate::resolve) fn calls_aggregate(tree: &impl Visit) -> bool {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
             match expr {
-                Ast::Function(call) if call.over.is_none() && find(&call.name.to_string().to_uppercase()).is_some() => {
-                    ControlFlow::Break(())
-                }
+                Ast::Function(call) if is_aggregate(call) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         }
@@ -197,7 +200,7 @@ impl Resolver<'_> {
         for clause in &list.clauses {
             match clause {
                 FunctionArgumentClause::OrderBy(keys) => {
-                    for key in keys {
+                    for key in bounded(keys)? {
                         let value = self.expr(&key.expr, &mut inner)?;
                         let value = if clauses.distinct { group_key(value) } else { value };
                         ordered_by.push((value.expr.clone(), place(&key.expr)));

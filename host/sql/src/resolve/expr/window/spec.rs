@@ -14,7 +14,7 @@ use tidegate_model::{Position, nearest};
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
-use crate::resolve::sorting::sorted;
+use crate::resolve::sorting::{bounded, sorted};
 use crate::types::Type;
 use crate::typing::{Conversion, float_key, kernel, sort_key};
 
@@ -67,7 +67,7 @@ impl Resolver<'_> {
             }
             let mut order_by = Vec::new();
             let mut ty = Type::Null;
-            for key in &spec.order_by {
+            for key in bounded(&spec.order_by)? {
                 let value = self.expr(&key.expr, cx)?;
                 ty = value.ty.clone();
                 by_peers |= matches!(ty, Type::Time | Type::Bytes | Type::Range(_));
