@@ -7,7 +7,9 @@ use datafusion::logical_expr::ScalarUDF;
 
 use crate::kernel::Kernel;
 use crate::scalar::kernel_function::KernelFunction;
-use crate::{arithmetic, array, bytes, conversion, float, json, log_json, net, number, tenant_value, text, time};
+use crate::{
+    arithmetic, array, bytes, conversion, float, json, log_json, net, number, range, tenant_value, text, time,
+};
 
 /// Every kernel, by subject.
 pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
@@ -33,7 +35,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         array::KERNELS,
         time::points::KERNELS,
         time::interval::KERNELS,
-        time::range::KERNELS,
+        range::KERNELS,
     ]
     .into_iter()
     .flatten()

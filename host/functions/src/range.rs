@@ -14,12 +14,11 @@ use datafusion::error::Result as EngineResult;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::scalar::ScalarValue;
 
-use super::calendar::{DAY, add_months};
-use super::points::length;
 use crate::arrays::shortened;
 use crate::conversion::{read_datetime, read_instant, write_moment};
 use crate::kernel::{Fallibility, Kernel};
 use crate::rows::{Body, Item, Items, MAX_SERIES, MOMENTS, Out, Row, RowError, RowResult, TOO_FAR, compute};
+use crate::time::{DAY, add_months, interval_length};
 use crate::types::Type;
 
 /// Start and end in microseconds.
@@ -188,7 +187,7 @@ fn series(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
         "TIMESTAMP" if months != 0 => return Err("a RANGE<TIMESTAMP> has no parts of MONTH and YEAR".into()),
         _ => {}
     }
-    let step = length(row, 1)?;
+    let step = interval_length(row, 1)?;
     if matches!(step, Ok(size) | Err(size) if size < 0) {
         return Err("the step of a RANGE is above 0".into());
     }
