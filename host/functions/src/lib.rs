@@ -14,7 +14,7 @@
 //! - [`context`]: the execution context;
 //! - `arrays`, `rows`, `kernel`: what kernels are made of;
 //! - `conversion`, `arithmetic`, `decimal`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `tenant_value`, `array_sets`,
-//!   `array_membership`, `array`, [`time`]: the kernels;
+//!   `array_membership`, `array`, [`time`], [`range`]: the kernels;
 //! - [`encode`]: values as JSON, as results show them;
 //! - [`array_subquery`], [`scalar`], [`aggregate`]: functions of the engine;
 //! - [`table`]: all kernels by name; [`make`]: everything by name and parameters.
@@ -38,6 +38,7 @@ mod log_json;
 pub mod make;
 mod net;
 mod number;
+pub mod range;
 mod re2;
 mod row_key;
 mod rows;

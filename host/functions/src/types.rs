@@ -40,7 +40,7 @@ pub enum Type {
     Time,
     /// INTERVAL
     Interval,
-    /// RANGE of DATE, DATETIME or TIMESTAMP, held as bytes that have its order ([`crate::time::range_bounds`]).
+    /// RANGE of DATE, DATETIME or TIMESTAMP, held as bytes that have its order ([`crate::range`]).
     Range(Box<Type>),
     /// JSON, held as text.
     Json,

@@ -13,7 +13,8 @@ use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Fields, TimeUn
 use datafusion::error::Result;
 
 use tidegate_functions::encode::{as_list, mismatch};
-use tidegate_functions::time::{interval_texts, range_texts};
+use tidegate_functions::range::range_texts;
+use tidegate_functions::time::interval_texts;
 
 use crate::types::{Field, Type};
 

@@ -17,7 +17,8 @@ use datafusion::error::Result;
 use tidegate_model::{REST_FIELD, UNLIKE_FIELD};
 
 use crate::decimal::texts_of;
-use crate::time::{interval_texts, range_parts, range_texts};
+use crate::range::{range_parts, range_texts};
+use crate::time::interval_texts;
 use crate::types::{Field, Type, has_hidden};
 use write::write_text;
 

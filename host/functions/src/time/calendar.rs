@@ -97,7 +97,7 @@ pub(super) fn day(date: NaiveDate) -> i64 {
 }
 
 /// A time moved by months. Where the month is shorter, the day is its last.
-pub(super) fn add_months(micros: i64, months: i64) -> Option<i64> {
+pub(crate) fn add_months(micros: i64, months: i64) -> Option<i64> {
     use chrono::Months;
     let time = DateTime::from_timestamp_micros(micros)?;
     let count = Months::new(u32::try_from(months.unsigned_abs()).ok()?);

@@ -6,14 +6,14 @@ mod elements;
 pub(crate) mod interval;
 mod parsed_date;
 pub(crate) mod points;
-pub(crate) mod range;
 mod read_elements;
 mod strings;
 pub(crate) mod zone;
 
+pub(crate) use calendar::add_months;
 pub use calendar::{DAY, Part, SECOND};
 pub(crate) use interval::divided;
 pub use interval::{interval_range, interval_texts};
-pub use range::{range_bounds, range_parts, range_texts};
+pub(crate) use points::length as interval_length;
 pub use zone::Zone;
 pub(crate) use zone::with_name;

@@ -158,7 +158,7 @@ fn shifted(row: &Row, micros: i64) -> Result<i64, RowError> {
 }
 
 /// The length of an interval: months, or microseconds.
-pub(super) fn length(row: &Row, i: usize) -> Result<Result<i64, i64>, RowError> {
+pub(crate) fn length(row: &Row, i: usize) -> Result<Result<i64, i64>, RowError> {
     let (months, days, nanos) = row.interval(i);
     let micros = days.checked_mul(DAY).and_then(|days| days.checked_add(nanos / 1_000)).ok_or(TOO_LARGE)?;
     match (months, micros) {

@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::{Expr, Operator, cast, lit, when};
 use datafusion::scalar::ScalarValue;
-use tidegate_functions::time::range_bounds;
+use tidegate_functions::range::range_bounds;
 
 use super::super::call::{Builder, Call};
 use super::interval::interval;

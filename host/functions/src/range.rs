@@ -14,12 +14,11 @@ use datafusion::error::Result as EngineResult;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::scalar::ScalarValue;
 
-use super::calendar::{DAY, add_months};
-use super::points::length;
 use crate::arrays::shortened;
 use crate::conversion::{read_datetime, read_instant, write_moment};
 use crate::kernel::{Fallibility, Kernel};
 use crate::rows::{Body, Item, Items, MAX_SERIES, MOMENTS, Out, Row, RowError, RowResult, TOO_FAR, compute};
+use crate::time::{DAY, add_months, interval_length};
 use crate::types::Type;
 
 /// Start and end in microseconds.
@@ -161,9 +160,18 @@ fn read(text: &str, of: &str) -> Option<Bounds> {
 }
 
 fn text(row: &Row, out: &mut Out) -> RowResult<()> {
+    written(row, out, "UNBOUNDED")
+}
+
+/// As GoogleSQL's evaluator writes it in results.
+fn result_text(row: &Row, out: &mut Out) -> RowResult<()> {
+    written(row, out, "NULL")
+}
+
+fn written(row: &Row, out: &mut Out, missing: &str) -> RowResult<()> {
     let (start, end) = bounds(row, 0)?;
     let bound = |micros: i64, out: &mut Out| match (micros, row.text(1)) {
-        (NO_START | NO_END, _) => out.write_str("UNBOUNDED"),
+        (NO_START | NO_END, _) => out.write_str(missing),
         (_, "DATE") => write_moment(micros, true, "", out),
         (_, "DATETIME") => write_moment(micros, false, "", out),
         _ => write_moment(micros, false, "+00", out),
@@ -188,7 +196,7 @@ fn series(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
         "TIMESTAMP" if months != 0 => return Err("a RANGE<TIMESTAMP> has no parts of MONTH and YEAR".into()),
         _ => {}
     }
-    let step = length(row, 1)?;
+    let step = interval_length(row, 1)?;
     if matches!(step, Ok(size) | Err(size) if size < 0) {
         return Err("the step of a RANGE is above 0".into());
     }
@@ -220,7 +228,7 @@ fn series(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
 pub fn range_texts(array: &ArrayRef, of: &Type) -> EngineResult<StringViewArray> {
     let of = ColumnarValue::Scalar(ScalarValue::Utf8View(Some(of.to_string())));
     let arguments = [ColumnarValue::Array(Arc::clone(array)), of];
-    let (texts, _) = compute(Body::Text(text), false, true, &arguments, array.len())?;
+    let (texts, _) = compute(Body::Text(result_text), false, true, &arguments, array.len())?;
     Ok(texts.as_string_view().clone())
 }
 
