@@ -182,13 +182,18 @@ pub(crate) fn interpolated(sorted: &ArrayRef, rank: usize, rest: u128) -> Result
         let values = held::<F>(std::slice::from_ref(sorted), 0)?;
         let last = values.len().saturating_sub(1);
         let (low, high) = (values.value(rank.min(last)), values.value((rank + 1).min(last)));
-        // A part has no more digits than its type.
+        // A part has no more digits than its type. The sum is rounded, and not what it is of.
         let rest = Wide::of(rest).over(&Wide::power_of_ten(38 - F::SCALE)).0;
-        let share = |size: Wide| fitting::<F>(false, size).map_err(Fault::error::<F>);
-        let (low_share, high_share) = (share(Wide::power_of_ten(F::SCALE).minus(&rest))?, share(rest)?);
-        let part = |value, share| product::<F>(value, share).map_err(Fault::error::<F>);
-        let sum = F::plus(part(low, low_share)?, part(high, high_share)?);
-        Ok(array_of::<F>([Some(sum.ok_or_else(|| Fault::Overflow.error::<F>())?)]))
+        let unit = Wide::power_of_ten(F::SCALE);
+        let ((negative, low), (below, high)) = (F::parts(low), F::parts(high));
+        let (low, high) = (low.times(&unit.minus(&rest)), high.times(&rest));
+        let (negative, size) = match negative == below {
+            true => (negative, low.plus(&high)),
+            false if low >= high => (negative, low.minus(&high)),
+            false => (below, high.minus(&low)),
+        };
+        let value = fitting::<F>(negative, size.over_rounded(&unit)).map_err(Fault::error::<F>)?;
+        Ok(array_of::<F>([Some(value)]))
     }
     let array = match is_numeric(std::slice::from_ref(sorted))? {
         true => between::<Numeric>(sorted, rank, rest)?,

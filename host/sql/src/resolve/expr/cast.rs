@@ -1,18 +1,19 @@
 //! CAST and SAFE_CAST: the type that they name, and its parameters, by which a value may be too long or too large.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::logical_expr::{Expr, cast, lit};
-use sqlparser::ast::{CastFormat, CastKind, DataType as AstType, ExactNumberInfo, Expr as Ast};
+use datafusion::functions::core::expr_fn as core;
+use datafusion::logical_expr::{Expr, cast, col, lit, when};
+use sqlparser::ast::{ArrayElemTypeDef, CastFormat, CastKind, DataType as AstType, ExactNumberInfo, Expr as Ast};
 use tidegate_model::Position;
 
 use super::array_of;
 use super::literal::named_type;
-use crate::fail::{Result, invalid, unsupported};
+use crate::fail::{Planning, Result, invalid, unsupported};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{Conversion, folded, kernel};
+use crate::typing::{Conversion, folded, kernel, mapped, stored_field};
 
 /// What the parameters of a type ask of its values.
 enum Limit {
@@ -49,15 +50,10 @@ impl Resolver<'_> {
             }
             _ => self.expr(value, cx)?.convert(&target, how)?,
         };
-        let Some(limit) = limit(data_type, at)? else { return Ok(value) };
-        let whole = |n: u64| lit(i64::try_from(n).unwrap_or(i64::MAX));
-        let (name, arguments) = match limit {
-            Limit::Length(most) if value.ty == Type::Bytes => ("bounded_bytes", vec![whole(most)]),
-            Limit::Length(most) => ("bounded_text", vec![whole(most)]),
-            Limit::Digits(digits, scale) => ("decimal_bounded", vec![whole(digits), whole(scale)]),
-        };
-        let arguments = std::iter::once(value.expr).chain(arguments).collect();
-        Ok(folded(Typed::new(kernel(name, safe, arguments), value.ty)))
+        if value.ty == Type::Null {
+            return Ok(value);
+        }
+        limited(value, data_type, safe, at)
     }
 
     /// `CAST(value AS type FORMAT 'format')`, of BYTES and times, and back.
@@ -109,6 +105,59 @@ impl Resolver<'_> {
             }
         };
         Ok(folded(Typed::new(expr, target)))
+    }
+}
+
+/// A value within the parameters of its type, and of those of its elements and fields.
+fn limited(value: Typed, data_type: &AstType, safe: bool, at: Option<Position>) -> Result<Typed> {
+    if let Some(limit) = limit(data_type, at)? {
+        let whole = |n: u64| lit(i64::try_from(n).unwrap_or(i64::MAX));
+        let (name, arguments) = match limit {
+            Limit::Length(most) if value.ty == Type::Bytes => ("bounded_bytes", vec![whole(most)]),
+            Limit::Length(most) => ("bounded_text", vec![whole(most)]),
+            Limit::Digits(digits, scale) => ("decimal_bounded", vec![whole(digits), whole(scale)]),
+        };
+        let arguments = std::iter::once(value.expr).chain(arguments).collect();
+        return Ok(folded(Typed::new(kernel(name, safe, arguments), value.ty)));
+    }
+    let there = value.expr.clone().is_not_null();
+    let expr = match (data_type, &value.ty) {
+        _ if !has_limit(data_type, at)? => return Ok(value),
+        (
+            AstType::Array(
+                ArrayElemTypeDef::AngleBracket(of)
+                | ArrayElemTypeDef::SquareBracket(of, _)
+                | ArrayElemTypeDef::Parenthesis(of),
+            ),
+            Type::Array(item),
+        ) => {
+            let name = "item".to_owned();
+            let element = limited(Typed::new(col(&name), (**item).clone()), of, safe, at)?;
+            mapped(value.expr.clone(), name, element.expr)?
+        }
+        (AstType::Struct(types, _), Type::Struct { fields, .. }) => {
+            let mut parts = Vec::with_capacity(2 * fields.len());
+            for (field, of) in fields.iter().zip(types) {
+                let part = limited(stored_field(&value, field), &of.field_type, safe, at)?;
+                parts.extend([lit(field.name.as_str()), part.expr]);
+            }
+            core::named_struct(parts)
+        }
+        (_, ty) => return Err(unsupported(format!("CAST of {ty} to a type with parameters"), None, at)),
+    };
+    Ok(folded(Typed::new(when(there, expr).end().planned()?, value.ty)))
+}
+
+/// Whether a type, or one of its elements and fields, has parameters.
+fn has_limit(data_type: &AstType, at: Option<Position>) -> Result<bool> {
+    match data_type {
+        AstType::Array(
+            ArrayElemTypeDef::AngleBracket(of)
+            | ArrayElemTypeDef::SquareBracket(of, _)
+            | ArrayElemTypeDef::Parenthesis(of),
+        ) => has_limit(of, at),
+        AstType::Struct(types, _) => types.iter().try_fold(false, |has, of| Ok(has | has_limit(&of.field_type, at)?)),
+        other => Ok(limit(other, at)?.is_some()),
     }
 }
 
