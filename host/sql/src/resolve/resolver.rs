@@ -12,6 +12,7 @@ use super::environment::Environment;
 use super::remarks::Remarks;
 use super::resolved::{Order, Resolved};
 use super::scope::{Scope, ScopeColumn};
+use super::unfolded::Unfolded;
 use crate::fail::{Result, fail};
 use crate::typed::Typed;
 use crate::types::Type;
@@ -38,6 +39,8 @@ pub(super) struct Resolver<'a> {
     pub(super) named_keys: HashMap<String, Expr>,
     /// Plan columns of text that come from log records as they are: they may hold any kind of value.
     paths: HashSet<String>,
+    /// What expressions became so far.
+    pub(super) unfolded: Unfolded,
     /// How many windows were computed so far.
     pub(super) windows: usize,
     next_column: usize,
@@ -62,6 +65,7 @@ impl<'a> Resolver<'a> {
             labels: HashMap::new(),
             named_keys: HashMap::new(),
             paths: HashSet::new(),
+            unfolded: Unfolded::default(),
             windows: 0,
             next_column: 0,
             relations: 0,
