@@ -9,10 +9,10 @@
 //!
 //! 1. `stored` (what is known of stored numbers), `row_policy` (which rows of a table may be read), `resolved` (what a query becomes), `calls` (the aggregate and window
 //!    calls of one SELECT), `scope` (columns that are visible), `environment` (tables that are visible), `sorting`,
-//!    `remarks`, `context` (where an expression stands), `resolver` (the state of one resolution);
+//!    `remarks`, `unfolded` (what expressions unfold to), `context` (where an expression stands), `resolver` (the state of one resolution);
 //! 2. `expr`: expressions, select lists, limits;
 //! 3. `query`: queries, CTEs, FROM, one SELECT, grouping;
-//! 4. this file: statements over a [`Binding`].
+//! 4. `inlined` (conditions that would unfold to much) and this file: statements over a [`Binding`].
 //!
 //! Expressions and queries hold each other. Within a layer the parent module owns the recursion
 //! ([`expr`] for expressions, [`query`] for queries), and its children call back the parent. Between the
@@ -24,6 +24,7 @@ mod calls;
 mod context;
 mod environment;
 mod expr;
+mod inlined;
 mod query;
 mod remarks;
 mod resolved;
@@ -32,6 +33,7 @@ mod row_policy;
 mod scope;
 mod sorting;
 mod stored;
+mod unfolded;
 
 use sqlparser::ast::Query;
 use tidegate_model::{Failure, TextLimits};
@@ -106,6 +108,7 @@ fn resolved(
     let Binding { tables: _, sources: _, arguments, now } = binding;
     let mut resolver = Resolver::new(resolve_query, arguments, now, limits, Remarks::default());
     let resolved = resolve_query(&mut resolver, query, environment, None, Order::Kept).map_err(spelled_failure)?;
+    inlined::check(&resolved.plan)?;
     let correlated = resolver.correlated;
     Ok(ResolvedStatement { resolved, never_seen: resolver.remarks.into_alone(), correlated })
 }

@@ -12,6 +12,7 @@ use super::environment::Environment;
 use super::remarks::Remarks;
 use super::resolved::{Order, Resolved};
 use super::scope::{Scope, ScopeColumn};
+use super::unfolded::Unfolded;
 use crate::fail::{Result, fail};
 use crate::typed::{Digits, Typed};
 use crate::types::Type;
@@ -42,6 +43,8 @@ pub(super) struct Resolver<'a> {
     paths: HashSet<String>,
     /// Plan columns of a FLOAT64 that stands in the text as a number, and its digits.
     digits: HashMap<String, Digits>,
+    /// What expressions became so far.
+    pub(super) unfolded: Unfolded,
     /// How many windows were computed so far.
     pub(super) windows: usize,
     next_column: usize,
@@ -68,6 +71,7 @@ impl<'a> Resolver<'a> {
             named_keys: HashMap::new(),
             paths: HashSet::new(),
             digits: HashMap::new(),
+            unfolded: Unfolded::default(),
             windows: 0,
             next_column: 0,
             relations: 0,

@@ -288,6 +288,8 @@ mod tests {
         let nested = format!("select {}1{}", "exists(select ".repeat(9), ")".repeat(9));
         assert_eq!(parse(&nested).unwrap_err().code, Code::TooLarge);
         assert!(parse(&join("select 1", " union all ", 1_900)).is_ok());
+        // The marker of how columns are matched is no query.
+        assert!(parse(&join("select 1 as a", " union all by name ", 1_900)).is_ok());
         assert_eq!(parse(&join("select 1", " union all ", 4_000)).unwrap_err().code, Code::LimitExceeded);
     }
 }

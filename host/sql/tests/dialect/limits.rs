@@ -326,6 +326,54 @@ fn values_of_nested_coalesce_are_not_copied() {
     assert_eq!(world.rows(&format!("select count(n) as c from t {joins}")), json!([{"c": 2}]));
 }
 
+/// A value that is used twice at each of forty levels: the engine would set it in the condition 2^40 times.
+#[test]
+fn conditions_on_values_that_unfold_are_refused() {
+    let world = world(2);
+    let pipes = |count: usize| " |> set s = left(concat(s, s), 2)".repeat(count);
+    let ctes = |count: usize| {
+        let level = |i: usize| format!("a{i} as (select n, left(concat(s, s), 2) as s from a{})", i - 1);
+        let levels: Vec<String> = (1..=count).map(level).collect();
+        format!("with a0 as (select n, s from t), {}", levels.join(", "))
+    };
+    for (count, expected) in [(4, None), (40, Some(Code::TooLarge))] {
+        for sql in [
+            format!("from t {} |> where s > 'a' and n = 1 |> select n", pipes(count)),
+            format!("{} select n from a{count} where s > 'a' and n = 1", ctes(count)),
+            format!("{} select x.n from a{count} as x join t as y on x.n = y.n and x.s > 'a'", ctes(count)),
+        ] {
+            assert_eq!(world.attempt(&sql).err().map(|failure| failure.code), expected, "{sql}");
+        }
+        // Without a condition each level is computed by itself.
+        assert_eq!(world.rows(&format!("from t {} |> where n = 1 |> select n", pipes(count))), json!([{"n": 1}]));
+    }
+}
+
+/// The same within an expression.
+#[test]
+fn expressions_that_unfold_to_much_are_refused() {
+    let world = world(2);
+    for (open, close) in [
+        ("abs(coalesce(", ", 1))"),
+        ("nullif(", ", 1)"),
+        ("greatest(", ", 1)"),
+        ("cast((", " between 0 and 1) as int64)"),
+        ("case ", " when 1 then 2 when 2 then 3 when 3 then 4 end"),
+        ("cast((cast(", " as string) like any unnest(['a', 'b'])) as int64)"),
+    ] {
+        let nested = |depth: usize| format!("{}n{}", open.repeat(depth), close.repeat(depth));
+        let failure = world.failure(&format!("select {} as v from t", nested(12)));
+        assert_eq!(failure.code, Code::TooLarge, "{open}: {failure}");
+        assert!(world.attempt(&format!("select {} as v from t", nested(3))).is_ok(), "{open}");
+    }
+    // Lists may be long.
+    let items = listed(3_000, |i| i.to_string());
+    assert_eq!(
+        world.rows(&format!("select n in unnest([{items}]) as v from t where n in ({items}) limit 1")),
+        json!([{"v": true}])
+    );
+}
+
 /// What is too long to fold is computed when the statement runs, once for a batch, and to the same result.
 #[test]
 fn long_constants_are_what_they_were() {

@@ -10,6 +10,7 @@ use crate::exprs::coalesced;
 use crate::fail::{Planning, Result, fail, place};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
+use crate::resolve::unfolded::charge_copies;
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::{compare, folded, unify};
@@ -42,6 +43,9 @@ impl Resolver<'_> {
         let operand = operand.map(|operand| self.in_condition(at, |this| this.expr(operand, cx))).transpose()?;
         let mut arms: Vec<(Expr, Typed)> = Vec::new();
         let mut last = None;
+        if let Some(operand) = &operand {
+            charge_copies(&operand.expr, conditions.len())?;
+        }
         for CaseWhen { condition, result } in conditions {
             let condition = match &operand {
                 None => self.in_condition(at, |this| this.condition(condition, cx))?,

@@ -16,6 +16,7 @@ use crate::fail::{Planning, Result, fail, invalid, unsupported};
 use crate::library::like_pattern;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
+use crate::resolve::unfolded::charge_copies;
 use crate::text::{LIKE_ALL, LIKE_ANY, marker_name};
 use crate::typed::Typed;
 use crate::types::Type;
@@ -37,6 +38,7 @@ impl Resolver<'_> {
         let (value, item) = comparable(value, Typed::new(null, item), at)?;
         let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
         if let Some(items) = literal_items(&array) {
+            self.unfolded.account_elements(items.len());
             return match items.is_empty() {
                 true => Ok(boolean(lit(false)).expr),
                 false => in_list(&value, items, false, at).map(|found| found.expr),
@@ -100,6 +102,7 @@ impl Resolver<'_> {
             pattern => (true, vec![pattern]),
         };
         let mut all = Vec::new();
+        charge_copies(&value.expr, patterns.len())?;
         for pattern in patterns {
             let pattern = self.expr(pattern, cx)?;
             check_pattern(&pattern, at)?;
@@ -129,6 +132,8 @@ impl Resolver<'_> {
             (ty, _) => return Err(invalid(format!("LIKE ANY UNNEST takes an array of patterns, not {ty}"), at)),
         };
         if let Some(patterns) = literal_items(&array) {
+            self.unfolded.account_elements(patterns.len());
+            charge_copies(&value.expr, patterns.len())?;
             let mut all = Vec::with_capacity(patterns.len());
             for pattern in patterns {
                 check_pattern(&pattern, at)?;
@@ -160,6 +165,7 @@ impl Resolver<'_> {
         };
         let array = array.convert(&Type::Array(Box::new(item.clone())), Conversion::implicit(at))?;
         if let Some(items) = literal_items(&array) {
+            self.unfolded.account_elements(items.len());
             return match items.is_empty() {
                 true => Ok(boolean(lit(false)).expr),
                 false => in_list(&value, items, false, at).map(|found| found.expr),
@@ -294,6 +300,9 @@ pub(super) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option
     // one by one with the conversions of a comparison.
     let mut plain = Vec::new();
     let mut computed = Vec::new();
+    if list.iter().any(|item| item.literal().is_none() || item.ty != value.ty) {
+        charge_copies(&value.expr, list.len())?;
+    }
     for item in list {
         let (left, right) = comparable(value.clone(), item, at)?;
         // In the engine's list, a computed item that is NULL would count as not equal.

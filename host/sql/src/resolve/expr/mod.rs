@@ -61,6 +61,17 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn expr(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
         planning::charge(planning::EXPRESSION);
         planning::check()?;
+        let before = self.unfolded.enter();
+        let value = self.unbounded(ast, cx);
+        // A column or an alias is what it was where it was computed.
+        if let (Ast::Identifier(_) | Ast::CompoundIdentifier(_), Ok(value)) = (ast, &value) {
+            self.unfolded.account(&value.expr);
+        }
+        self.unfolded.leave(before, value.as_ref().ok().map(|value| &value.expr), beginning(ast))?;
+        value
+    }
+
+    fn unbounded(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
         let at = beginning(ast);
         let decides = std::mem::take(&mut cx.decides);
         match ast {

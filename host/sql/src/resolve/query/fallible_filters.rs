@@ -3,10 +3,12 @@
 //! `WHERE STARTS_WITH(line, 'took ') AND CAST(SUBSTR(line, 6) AS INT64) > 5` promises no order, and the engine computes
 //! both for all rows of a batch. But authors mean the first to protect the second.
 
+use std::collections::HashSet;
+
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::Column;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, cast, lit, when};
+use datafusion::logical_expr::{Expr, LogicalPlan, cast, lit, when};
 
 use crate::barrier::expr_may_fail;
 use crate::exprs::reads_beyond;
@@ -16,18 +18,19 @@ use crate::resolve::scope::{Relation, Scope};
 /// The most conditions that may fail and are ordered: each is nested in the one before.
 const MOST: usize = 32;
 
-/// A condition that keeps the same rows and fails on fewer; `schema` is that of the rows.
+/// A condition over the rows of a plan that keeps the same rows and fails on fewer.
 ///
 /// # Errors
 /// If the engine does not take an expression, which is a bug.
-pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> Result<Expr> {
+pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, plan: &LogicalPlan) -> Result<Expr> {
+    let tables_of = |expr: &Expr| tables_of(expr, scope, plan);
     let mut fail = Vec::new();
     let mut safe = Vec::new();
     for part in split_conjunction_owned(condition.clone()) {
         // The engine makes joins of some conditions, which stay as they are: those with subqueries, those that read
         // the outer row, and those that read several tables.
         let list =
-            if !reads_beyond(&part) && tables_of(&part, scope).len() < 2 && expr_may_fail(&part, schema).planned()? {
+            if !reads_beyond(&part) && tables_of(&part).len() < 2 && expr_may_fail(&part, plan.schema()).planned()? {
                 &mut fail
             } else {
                 &mut safe
@@ -38,10 +41,9 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
         return Ok(condition);
     }
     let mut all = safe.clone();
-    for (tables, parts) in by_tables(fail, scope) {
+    for (tables, parts) in by_tables(fail, tables_of) {
         // A condition on another table would keep these from being computed before the join.
-        let beside =
-            |part: &&Expr| !reads_beyond(part) && tables_of(part, scope).iter().all(|table| tables.contains(table));
+        let beside = |part: &&Expr| !reads_beyond(part) && tables_of(part).iter().all(|table| tables.contains(table));
         let before = conjunction(safe.iter().filter(beside).cloned());
         let parts: Vec<Expr> = before.into_iter().chain(parts).collect();
         let Some((last, parts)) = parts.split_last() else { continue };
@@ -56,10 +58,10 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
 }
 
 /// The conditions, grouped by the tables that they read.
-fn by_tables(parts: Vec<Expr>, scope: &Scope<'_>) -> Vec<(Vec<usize>, Vec<Expr>)> {
+fn by_tables(parts: Vec<Expr>, tables_of: impl Fn(&Expr) -> Vec<usize>) -> Vec<(Vec<usize>, Vec<Expr>)> {
     let mut groups: Vec<(Vec<usize>, Vec<Expr>)> = Vec::new();
     for part in parts {
-        let tables = tables_of(&part, scope);
+        let tables = tables_of(&part);
         match groups.iter_mut().find(|(known, _)| *known == tables) {
             Some((_, parts)) => parts.push(part),
             None => groups.push((tables, vec![part])),
@@ -68,9 +70,10 @@ fn by_tables(parts: Vec<Expr>, scope: &Scope<'_>) -> Vec<(Vec<usize>, Vec<Expr>)
     groups
 }
 
-/// The tables of a FROM that an expression reads, by their indices. A column that several have, as USING and pipes make
-/// them, is that of the last.
-fn tables_of(expr: &Expr, scope: &Scope<'_>) -> Vec<usize> {
+/// The tables of a FROM that an expression reads, by their indices: those that are joined last below the rows. Columns that
+/// pipe operators compute above that join are of the tables that these read. A column that several tables have, as
+/// USING and pipes make them, is that of the last.
+fn tables_of(expr: &Expr, scope: &Scope<'_>, plan: &LogicalPlan) -> Vec<usize> {
     let home = |column: &Column| {
         let has = |relation: &Relation| match relation {
             Relation::Table { columns: own, .. } => {
@@ -80,8 +83,28 @@ fn tables_of(expr: &Expr, scope: &Scope<'_>) -> Vec<usize> {
         };
         scope.relations.iter().rposition(has)
     };
-    let mut tables: Vec<usize> = expr.column_refs().into_iter().filter_map(home).collect();
+    let mut tables: Vec<usize> = read_below(expr, plan).iter().filter_map(home).collect();
     tables.sort_unstable();
     tables.dedup();
     tables
+}
+
+/// The columns that an expression over a plan reads of what is below the operators of single tables.
+fn read_below(expr: &Expr, plan: &LogicalPlan) -> HashSet<Column> {
+    let mut read: HashSet<Column> = expr.column_refs().into_iter().cloned().collect();
+    let mut node = plan;
+    loop {
+        node = match node {
+            LogicalPlan::Projection(projection) => {
+                let places = read.iter().filter_map(|column| projection.schema.maybe_index_of_column(column));
+                let computed = places.filter_map(|place| projection.expr.get(place));
+                read = computed.flat_map(Expr::column_refs).cloned().collect();
+                &projection.input
+            }
+            LogicalPlan::Filter(filter) => &filter.input,
+            LogicalPlan::Sort(sort) => &sort.input,
+            LogicalPlan::Limit(limit) => &limit.input,
+            _ => return read,
+        };
+    }
 }

@@ -70,6 +70,19 @@ impl Resolver<'_> {
         parent: Option<&Scope<'_>>,
         order: Order,
     ) -> Result<Resolved> {
+        let around = self.unfolded.apart();
+        let resolved = self.query_apart(query, environment, parent, order);
+        self.unfolded.back(around);
+        resolved
+    }
+
+    fn query_apart(
+        &mut self,
+        query: &Query,
+        environment: &Environment<'_>,
+        parent: Option<&Scope<'_>>,
+        order: Order,
+    ) -> Result<Resolved> {
         stacker::maybe_grow(256 << 10, 4 << 20, || {
             let at = place(query);
             let extra = query.fetch.is_some()

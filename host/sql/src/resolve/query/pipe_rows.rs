@@ -2,7 +2,7 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, col};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr as Ast, Function, FunctionArg, FunctionArgExpr,
@@ -127,20 +127,8 @@ impl Resolver<'_> {
 /// The rows that fulfil all of these conditions.
 fn kept(builder: LogicalPlanBuilder, conditions: Vec<Expr>, scope: &Scope<'_>) -> Result<LogicalPlanBuilder> {
     let Some(condition) = conjunction(conditions) else { return Ok(builder) };
-    // Without a join all columns are of one table, also those that an operator computed.
-    let one_table = Scope::default();
-    let tables = if has_join(builder.plan()) { scope } else { &one_table };
-    let condition = guarded(condition, tables, builder.schema())?;
+    let condition = guarded(condition, scope, builder.plan())?;
     builder.filter(condition).planned()
-}
-
-/// Whether rows are joined: then the engine moves conditions below that, each to its table.
-fn has_join(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Join(_) => true,
-        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Union(_) => false,
-        plan => plan.inputs().into_iter().any(has_join),
-    }
 }
 
 /// Refuses aggregates where a pipe operator has none.

@@ -58,7 +58,7 @@ impl Resolver<'_> {
         if let Some(condition) = &select.selection {
             let condition = self.condition(condition, &mut Context::new(&scope, environment, Clause::Where))?;
             let condition = with_stored_floats(condition, &[builder.plan()])?;
-            let condition = guarded(condition, &scope, builder.schema())?;
+            let condition = guarded(condition, &scope, builder.plan())?;
             builder = builder.filter(condition).planned()?;
         }
 
