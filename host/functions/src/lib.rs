@@ -43,6 +43,7 @@ mod re2;
 mod row_key;
 mod rows;
 pub mod scalar;
+pub mod sketch;
 pub mod table;
 mod tenant_value;
 pub mod text;

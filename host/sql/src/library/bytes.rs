@@ -1,7 +1,9 @@
 //! Bytes: hashes, and bytes as text.
 
+use datafusion::logical_expr::{lit, when};
+
 use super::call::{Builder, Call};
-use crate::fail::Result;
+use crate::fail::{Planning, Result};
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::kernel;
@@ -12,6 +14,12 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("SHA256", |call| of_bytes(call, "sha256_bytes", Type::Bytes)),
     ("SHA512", |call| of_bytes(call, "sha512_bytes", Type::Bytes)),
     ("FARM_FINGERPRINT", |call| of_bytes(call, "farm_fingerprint", Type::Int64)),
+    ("HLL_COUNT.EXTRACT", |call| {
+        call.count(1, 1)?;
+        let sketch = call.typed(0, &Type::Bytes)?;
+        let estimate = kernel("sketch_estimate", call.safe, vec![sketch.clone()]);
+        Ok(Typed::new(when(sketch.is_null(), lit(0_i64)).otherwise(estimate).planned()?, Type::Int64))
+    }),
     ("TO_HEX", |call| of_bytes(call, "to_hex", Type::String)),
     ("FROM_HEX", |call| call.run("from_hex", 1, &[Type::String], Type::Bytes)),
     ("TO_BASE64", |call| of_bytes(call, "to_base64", Type::String)),

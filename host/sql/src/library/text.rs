@@ -70,7 +70,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("SOUNDEX", |call| call.run("soundex", 1, &[TEXT], TEXT)),
     ("EDIT_DISTANCE", |call| call.run("edit_distance", 2, &[TEXT, TEXT, INT], INT)),
     ("FORMAT", format::build),
-    ("ASCII", |call| call.run("ascii_code", 1, &[TEXT], INT)),
+    ("ASCII", |call| over_bytes(call, |call| call.run("ascii_code", 1, &[TEXT], INT))),
     ("UNICODE", |call| call.run("unicode_code", 1, &[TEXT], INT)),
     ("CHR", |call| call.run("code_text", 1, &[INT], TEXT)),
     ("CODE_POINTS_TO_STRING", |call| call.run("codes_text", 1, &[list(INT)], TEXT)),
@@ -154,7 +154,8 @@ fn either(call: &Call<'_>, [of_text, of_bytes]: [&'static str; 2], wants: &[Type
 
 fn two(call: &Call<'_>, function: fn(Expr, Expr) -> Expr, of_bytes: &'static str) -> Result<Typed> {
     call.count(2, 2)?;
-    if call.value(0)?.ty == Type::Bytes {
+    let (first, second) = (call.value(0)?.ty, call.value(1)?.ty);
+    if first == Type::Bytes || (first, second) == (Type::Null, Type::Bytes) {
         return call.run(of_bytes, 2, &[Type::Bytes, Type::Bytes], Type::Bool);
     }
     Ok(Typed::new(function(call.text(0)?, call.text(1)?), Type::Bool))

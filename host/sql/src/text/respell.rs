@@ -229,6 +229,20 @@ fn safe_calls(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let after_safe =
             matches!(out.as_slice(), [.., safe, dot] if is_word(safe, "SAFE") && dot.token == Token::Period);
         match &token.token {
+            // EXTRACT is a keyword elsewhere.
+            Token::Word(word)
+                if is_word(&token, "EXTRACT")
+                    && matches!(out.as_slice(), [.., hll, dot] if is_word(hll, "HLL_COUNT") && dot.token == Token::Period)
+                    && tokens.peek().is_some_and(|next| next.token == Token::LParen) =>
+            {
+                out.truncate(out.len() - 2);
+                let safe =
+                    matches!(out.as_slice(), [.., safe, dot] if is_word(safe, "SAFE") && dot.token == Token::Period);
+                let value = format!("{}HLL_COUNT.{}", if safe { "SAFE." } else { "" }, word.value);
+                out.truncate(out.len() - if safe { 2 } else { 0 });
+                let word = Word { value, quote_style: None, keyword: Keyword::NoKeyword };
+                out.push(TokenWithSpan { token: Token::Word(word), span: token.span });
+            }
             Token::Word(word)
                 if after_safe
                     && word.quote_style.is_none()

@@ -8,8 +8,10 @@ use datafusion::functions_aggregate as engine;
 use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use tidegate_functions::aggregate::{
-    FloatAggregate, collecting, count_distinct, decimal_sum, first, interval_sum, of_floats, quantiles, top, whole_sum,
+    FloatAggregate, collecting, count_distinct, decimal_sum, first, interval_sum, merged_sketch as merged, of_floats,
+    quantiles, sketch, top, whole_sum,
 };
+use tidegate_functions::sketch::{PRECISIONS, SketchOf};
 use tidegate_model::Position;
 
 use super::call::{AggregateCall, Built, Clauses, collected};
@@ -302,6 +304,37 @@ fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typ
     let arguments = std::iter::once(value.expr).chain(weight.map(|weight| weight.expr)).collect();
     let element = Type::Struct { fields: fields.into(), open: false };
     Ok((collected(function, arguments, call.clauses), Type::Array(Box::new(element))))
+}
+
+/// HLL_COUNT.INIT: a sketch of values.
+pub(super) fn sketch_of(call: AggregateCall<'_>) -> Result<Built> {
+    let precision = match call.second.as_ref().map(Typed::literal) {
+        None => Some(15),
+        Some(Some(ScalarValue::Int64(Some(n)))) => u8::try_from(*n).ok().filter(|n| PRECISIONS.contains(n)),
+        Some(_) => None,
+    };
+    let Some(precision) = precision else {
+        return Err(invalid("HLL_COUNT.INIT(x, precision) takes a constant precision from 10 to 24", call.at));
+    };
+    let (of, ty) = match &call.first.ty {
+        Type::Int64 => (SketchOf::Int64, Type::String),
+        Type::String | Type::Null => (SketchOf::String, Type::String),
+        Type::Bytes => (SketchOf::Bytes, Type::Bytes),
+        ty => return Err(invalid(format!("HLL_COUNT.INIT takes INT64, STRING or BYTES, not {ty}"), call.at)),
+    };
+    let how = call.how();
+    let value = plan_column(call.first.convert(&ty, how)?);
+    Ok((collected(sketch(of, precision), vec![value.expr], call.clauses), Type::Bytes))
+}
+
+/// HLL_COUNT.MERGE_PARTIAL: one sketch of several.
+pub(super) fn merged_sketch(call: AggregateCall<'_>) -> Result<Built> {
+    if !matches!(call.first.ty, Type::Bytes | Type::Null) {
+        return Err(invalid(format!("{} takes sketches, BYTES, not {}", call.name, call.first.ty), call.at));
+    }
+    let how = call.how();
+    let value = plan_column(call.first.convert(&Type::Bytes, how)?);
+    Ok((collected(merged(), vec![value.expr], call.clauses), Type::Bytes))
 }
 
 /// Over a window; in a grouping it is resolved before it is built.

@@ -1,8 +1,9 @@
 //! The aggregate functions: one row for each, with its arguments, its flags and its builder.
 
+use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_aggregate as engine;
 use datafusion::functions_nested::expr_fn as nested;
-use datafusion::logical_expr::cast;
+use datafusion::logical_expr::{cast, lit};
 use tidegate_functions::aggregate::FloatAggregate;
 use tidegate_model::Position;
 
@@ -11,6 +12,7 @@ use super::call::{AggregateCall, Built, Clauses};
 use crate::fail::{Result, invalid};
 use crate::typed::Typed;
 use crate::types::Type::{Bool, Int64};
+use crate::typing::kernel;
 
 /// An aggregate function.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ pub(super) const STRING_AGG: Aggregate =
     Aggregate::new("STRING_AGG", 2, build::string_agg).at_least(1).finished_by(build::joined);
 
 /// Every aggregate function, in alphabetical order.
-static TABLE: [Aggregate; 33] = [
+static TABLE: [Aggregate; 36] = [
     Aggregate::new(ANY_VALUE, 1, build::any_value),
     Aggregate::new("APPROX_COUNT_DISTINCT", 1, build::approx_count_distinct)
         // The engine's number has no sign, and cannot be negated.
@@ -72,6 +74,12 @@ static TABLE: [Aggregate; 33] = [
     Aggregate::new("COVAR_POP", 2, |call| call.of_float(FloatAggregate::CovariancePop)),
     Aggregate::new("COVAR_SAMP", 2, |call| call.of_float(FloatAggregate::CovarianceSamp)),
     GROUPING,
+    Aggregate::new("HLL_COUNT.INIT", 2, build::sketch_of).at_least(1).without_window(),
+    Aggregate::new("HLL_COUNT.MERGE", 1, build::merged_sketch).without_window().finished_by(|sketch| {
+        let estimate = kernel("sketch_estimate", false, vec![sketch.expr]);
+        Typed::new(core::coalesce(vec![estimate, lit(0_i64)]), Int64)
+    }),
+    Aggregate::new("HLL_COUNT.MERGE_PARTIAL", 1, build::merged_sketch).without_window(),
     Aggregate::new("LOGICAL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
     Aggregate::new("LOGICAL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),
     Aggregate::new("MAX", 1, build::maximum).of_order(),
