@@ -14,6 +14,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, WindowExpr};
 use datafusion_proto::protobuf::partitioning::PartitionMethod;
@@ -30,11 +31,20 @@ use crate::literal_check;
 /// # Errors
 /// What it has.
 pub(crate) fn sendable(plan: &dyn ExecutionPlan) -> Result<()> {
+    // Each of its rounds reads the rows of the one before, where it runs.
+    if plan.is::<RecursiveQueryExec>() {
+        return unsendable("a query that reads itself does not travel");
+    }
     if plan.output_partitioning().partition_count() > MAX_PARTITIONS {
         return unsendable(format!("{} has too many partitions", plan.name()));
     }
     if literal_check::schema(&plan.schema()).is_err() {
         return unsendable(format!("{} has a column of a type that is not sent", plan.name()));
+    }
+    // Its message does not tell no set from the empty one.
+    let groups = plan.downcast_ref::<AggregateExec>().map(AggregateExec::group_expr);
+    if groups.is_some_and(|groups| groups.is_empty() && groups.has_grouping_set()) {
+        return unsendable("grouping sets without keys do not travel");
     }
     // In messages a number of rows is of 32 bits, or of 64 bits with a sign.
     let is_short = plan.is::<LocalLimitExec>() || plan.is::<FilterExec>() || plan.is::<CoalescePartitionsExec>();

@@ -19,7 +19,7 @@ use tidegate_model::{Code, Failure};
 use crate::engine::wrapper::{Wrapper, each_batch, wrapped};
 
 /// How often the query of a recursive table is repeated.
-const MOST_ROUNDS: usize = 10_000;
+const MOST_ROUNDS: usize = 500;
 
 /// How many rows its rounds give together.
 const MOST_ROWS: usize = 10_000_000;

@@ -56,13 +56,18 @@ pub use functions::functions;
 pub(in crate::resolve) use limit::Limit;
 pub(in crate::resolve) use select_list::{Item, nth_item, unique_names};
 
+/// Bytes of stack that must be left where an expression is resolved, and how many there are where they are not: functions within
+/// one another take several calls a level.
+const STACK_LEFT: usize = 256 << 10;
+const STACK: usize = 4 << 20;
+
 impl Resolver<'_> {
     /// Resolves an expression.
     pub(in crate::resolve) fn expr(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
         planning::charge(planning::EXPRESSION);
         planning::check()?;
         let before = self.unfolded.enter();
-        let value = self.unbounded(ast, cx);
+        let value = stacker::maybe_grow(STACK_LEFT, STACK, || self.unbounded(ast, cx));
         // A column or an alias is what it was where it was computed.
         if let (Ast::Identifier(_) | Ast::CompoundIdentifier(_), Ok(value)) = (ast, &value) {
             self.unfolded.account(&value.expr);
