@@ -11,6 +11,19 @@
 use std::collections::BTreeMap;
 
 use crate::bytes::fingerprint;
+use crate::kernel::Kernel;
+use crate::rows::{Body, RowError, RowResult};
+
+/// What is said of bytes that are no sketch.
+pub(crate) const NO_SKETCH: &str = "these BYTES are no sketch of HLL_COUNT.INIT";
+
+pub(crate) const KERNELS: &[Kernel] =
+    &[Kernel::rows("sketch_estimate", 1..=1, Body::Int(|row| estimate(row.bytes(0))))];
+
+/// How many values a sketch is of.
+fn estimate(bytes: &[u8]) -> RowResult<i64> {
+    Sketch::read(bytes).map(|sketch| Some(sketch.estimate())).ok_or_else(|| RowError::from(NO_SKETCH))
+}
 
 /// What the bytes of a sketch begin with.
 const MAGIC: [u8; 4] = *b"TGH1";

@@ -5,12 +5,14 @@
 //! - `distinct_groups`, `leaves`: a plan that can be shared out, and which worker reads what of it
 //! - `planner`: the plan with its boundaries
 //! - `check`: whether each stage has its rows where its operators need them, which the planner does not ask
-//! - `received`: rows of another stage, of the columns that a plan expects
+//! - `staged`: the stages of a plan, or why it has none
+//! - `received`, `boundaries`: rows of another stage, of the columns that a plan expects
 //! - `running`, `head`: the stage that runs where the statement is, and its run
 //! - `report`, `roots`: what of a statement runs in stages, and what is told of it
 //! - `carrier`: the stages of a statement of an engine
 //! - `leaf_rows`, `columns`, `task`, `slots`: what a worker runs; `local`: workers in this process
 
+mod boundaries;
 mod carrier;
 mod check;
 mod columns;
@@ -26,16 +28,18 @@ mod report;
 mod roots;
 mod running;
 mod slots;
+mod staged;
 mod task;
 mod workers;
 
-pub(crate) use carrier::Instead;
-pub use carrier::{StageCarrier, StageReport};
+pub use carrier::StageCarrier;
 pub use columns::{columns_from_bytes, columns_to_bytes};
 pub use leaf_rows::rows_of_leaves;
 pub use local::LocalStageWorkers;
 pub use options::StageOptions;
 pub use slots::TaskSlots;
+pub(crate) use staged::Instead;
+pub use staged::StageReport;
 pub use task::{SentTask, StageTask};
 pub use workers::{StageList, StageWorkers, WorkerFaults};
 

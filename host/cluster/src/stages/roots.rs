@@ -17,10 +17,10 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tidegate_sql::{Carried, OwnOperator};
 
-use super::carrier::{Instead, StagePlanner, StageReport, Staged, exchanges};
 use super::head;
 use super::report::StatementStages;
 use super::running::{Retry, RunningStages};
+use super::staged::{Instead, StagePlanner, StageReport, Staged, exchanges};
 
 /// The plans of a statement that run in stages.
 pub(super) struct Roots<'c> {

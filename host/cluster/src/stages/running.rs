@@ -10,9 +10,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_model::number;
 use tidegate_sql::{CarrierReport, OwnOperators, StatementCost};
 
-use super::carrier::{Instead, StagePlanner, Staged};
+use super::staged::{Instead, StagePlanner, Staged};
 use super::workers::StageList;
-use super::{head, leaves};
+use super::{boundaries, leaves};
 use crate::cut_report::AttemptReport;
 
 /// How a plan runs again: once with the workers that have not failed, then without exchanges.
@@ -98,7 +98,7 @@ impl RunningStages {
         if is_first && !is_damaged {
             match planner.staged(&plan, &left_out, context) {
                 Ok(staged) => {
-                    let run = head::with_inputs(own(head::without_inputs(&staged.plan)?)?)?;
+                    let run = boundaries::with_inputs(own(boundaries::without_inputs(&staged.plan)?)?)?;
                     attempts.push(Attempt::of(&staged));
                     return Ok((Arc::clone(self.again.get_or_init(|| run)), Some(staged.list)));
                 }

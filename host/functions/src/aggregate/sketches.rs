@@ -13,7 +13,7 @@ use datafusion::scalar::ScalarValue;
 use super::sum::first;
 use crate::context::value_error;
 use crate::rows::{MAX_VALUE, limit};
-use crate::sketch::{Sketch, SketchOf};
+use crate::sketch::{NO_SKETCH, Sketch, SketchOf};
 
 /// The sketch of values of a type, at a precision; their texts or bytes are the argument.
 pub fn sketch(of: SketchOf, precision: u8) -> Arc<AggregateUDF> {
@@ -80,9 +80,6 @@ impl Held {
         Ok(())
     }
 }
-
-/// What is said of bytes that are no sketch.
-pub(crate) const NO_SKETCH: &str = "these BYTES are no sketch of HLL_COUNT.INIT";
 
 impl Accumulator for Held {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {

@@ -10,10 +10,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
 use base64::{Engine, alphabet};
 
-use crate::aggregate::sketches::NO_SKETCH;
 use crate::kernel::Kernel;
 use crate::rows::{Body, Out, Row, RowError, RowResult};
-use crate::sketch::Sketch;
 
 /// Base64 is read whatever bits follow the last byte.
 const READER_CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
@@ -30,7 +28,6 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("sha1_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::sha1(row.bytes(0))))),
     Kernel::rows("sha256_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::sha256(row.bytes(0))))),
     Kernel::rows("sha512_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::sha512(row.bytes(0))))),
-    Kernel::rows("sketch_estimate", 1..=1, Body::Int(|row| estimate(row.bytes(0)))),
     Kernel::rows("farm_fingerprint", 1..=1, Body::Int(|row| Ok(Some(digests::farm(row.bytes(0)).cast_signed())))),
     Kernel::rows("byte_count", 1..=1, Body::Int(|row| Ok(i64::try_from(row.bytes(0).len()).ok()))),
     Kernel::rows("to_hex", 1..=1, Body::Text(to_hex)),
@@ -136,11 +133,6 @@ fn from_base64(row: &Row, out: &mut Out) -> RowResult<()> {
 /// The fingerprint of bytes, which stays the same in all versions.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     digests::farm(bytes)
-}
-
-/// How many values a sketch is of.
-fn estimate(bytes: &[u8]) -> RowResult<i64> {
-    Sketch::read(bytes).map(|sketch| Some(sketch.estimate())).ok_or_else(|| RowError::from(NO_SKETCH))
 }
 
 /// What a text of Base64 says: without white space, with all of its padding or none, as GoogleSQL reads it.

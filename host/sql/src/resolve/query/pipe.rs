@@ -16,7 +16,7 @@ use tidegate_model::Position;
 use super::from::source_of;
 use super::join::Input;
 use super::own_aggregates::aggregates;
-use super::pipe_aggregate::AggregateOperator;
+use super::pipe_aggregate::{AggregateOperator, select_of};
 use super::pipe_columns::{dropped, refuse_others, refuse_twice};
 use super::pipe_rows::{asserts, fenced};
 use super::pipe_scope::{Change, changed, renamed_table, visible};
@@ -326,14 +326,6 @@ fn marked(operator: &PipeOperator) -> Option<(&Ident, &str, &[Query])> {
     let of_pipe =
         [pipes::SELECT, pipes::EXTEND, pipes::WINDOW, pipes::DROP, pipes::DISTINCT, pipes::WITH, pipes::PIVOT];
     (items.is_empty() && of_pipe.contains(&name)).then_some((ident, name, rest))
-}
-
-/// The one SELECT that a query is.
-pub(super) fn select_of(query: &Query) -> Option<&Select> {
-    match query.body.as_ref() {
-        SetExpr::Select(select) => Some(select),
-        _ => None,
-    }
 }
 
 /// Whether the order of the rows before these operators matters.

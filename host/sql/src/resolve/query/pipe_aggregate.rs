@@ -2,12 +2,11 @@
 
 use sqlparser::ast::{
     Expr as Ast, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, Query, Select, SelectItem, Spanned, Value,
+    OrderByOptions, Query, Select, SelectItem, SetExpr, Spanned, Value,
 };
 use tidegate_model::Position;
 
 use super::own_aggregates::aggregates as calls_own;
-use super::pipe::select_of;
 use super::pipe_columns::refuse_others;
 use crate::fail::{Result, invalid, place};
 use crate::text::{grouping_call, marked_items, marked_query, marker_name, pipes};
@@ -148,4 +147,12 @@ fn number(n: usize, of: &impl Spanned) -> Ast {
 
 fn sort(n: usize, options: OrderByOptions, of: &SelectItem) -> OrderByExpr {
     OrderByExpr { expr: number(n, of), options, with_fill: None }
+}
+
+/// The one SELECT that a query is.
+pub(super) fn select_of(query: &Query) -> Option<&Select> {
+    match query.body.as_ref() {
+        SetExpr::Select(select) => Some(select),
+        _ => None,
+    }
 }

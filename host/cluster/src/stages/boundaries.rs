@@ -1,0 +1,74 @@
+//! The boundaries of a head stage: leaves while what belongs to one run is put among its operators, and put in again at last.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion_distributed::{DistributedExec, NetworkBoundaryExt};
+
+use super::received;
+
+/// The head stage of a plan with boundaries, each of which is a leaf.
+pub(super) fn without_inputs(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let head = Arc::clone(plan).transform_down(|node| {
+        if !node.is_network_boundary() {
+            return Ok(Transformed::no(node));
+        }
+        let leaf: Arc<dyn ExecutionPlan> = Arc::new(StageInput(node));
+        Ok(Transformed::new(leaf, true, TreeNodeRecursion::Jump))
+    });
+    head.map(|head| head.data)
+}
+
+/// The head stage with its boundaries again.
+pub(super) fn with_inputs(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = head.transform_down(|node| match node.downcast_ref::<StageInput>() {
+        Some(StageInput(boundary)) => Ok(Transformed::new(Arc::clone(boundary), true, TreeNodeRecursion::Jump)),
+        None => Ok(Transformed::no(node)),
+    });
+    Ok(Arc::new(DistributedExec::new(received::checked(plan?.data)?)))
+}
+
+/// The rows of a stage below, in the place of its boundary.
+#[derive(Debug)]
+struct StageInput(Arc<dyn ExecutionPlan>);
+
+impl DisplayAs for StageInput {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StageInput")
+    }
+}
+
+impl ExecutionPlan for StageInput {
+    fn name(&self) -> &'static str {
+        "StageInput"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        internal_err!("the head stage was not finished")
+    }
+}
