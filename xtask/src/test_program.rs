@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use crate::this;
+use crate::{this, unwrapped};
 
 /// The first argument with which cargo calls this program; behind it are the test program and its arguments.
 pub(crate) const NAME: &str = "test-program";
@@ -25,7 +25,8 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("xtask: {NAME} wants a program");
         return ExitCode::FAILURE;
     };
-    let mut command = Command::new(&program);
+    // A test may compile what is not of this workspace.
+    let mut command = unwrapped(Command::new(&program));
     command.args(arguments);
     let is_waiting = std::env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == WAITING);
     if is_waiting && std::env::var_os(THREADS).is_none() {

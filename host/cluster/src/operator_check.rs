@@ -42,8 +42,8 @@ pub(crate) fn sendable(plan: &dyn ExecutionPlan) -> Result<()> {
         return unsendable(format!("{} has a column of a type that is not sent", plan.name()));
     }
     // Its message does not tell no set from the empty one.
-    let groups = plan.downcast_ref::<AggregateExec>().map(AggregateExec::group_expr);
-    if groups.is_some_and(|groups| groups.is_empty() && groups.has_grouping_set()) {
+    let keys = plan.downcast_ref::<AggregateExec>().map(AggregateExec::group_expr);
+    if keys.is_some_and(|keys| keys.is_empty() && keys.has_grouping_set()) {
         return unsendable("grouping sets without keys do not travel");
     }
     // In messages a number of rows is of 32 bits, or of 64 bits with a sign.

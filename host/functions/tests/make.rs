@@ -206,6 +206,7 @@ fn no_function_is_forgotten() {
             "IntervalSum",
             "Quantiles",
             "Safe",
+            "Sketches",
             "Top",
             "Watched",
             "WholeSum"

@@ -59,6 +59,7 @@ pub use shortcuts::narrow::Narrow;
 pub use shortcuts::partial_groups::Counted;
 use shortcuts::{partial_groups, shared_input, shared_part, shared_rows};
 pub use statement_cost::StatementCost;
+pub use wrapper::{Wrapper, each_batch, inside, wrapped};
 
 /// The rule of the optimizer of operators that looks whether they fit each other.
 const LAST_CHECK: &str = "SanityCheckPlan";

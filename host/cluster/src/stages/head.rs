@@ -21,7 +21,7 @@ use futures::future::{BoxFuture, Either, select};
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use tidegate_model::Code;
-use tidegate_sql::{OwnOperators, own_failure};
+use tidegate_sql::{OwnOperators, Wrapper, inside, own_failure, wrapped};
 
 use super::boundaries::{with_inputs, without_inputs};
 use super::planner;
@@ -38,13 +38,13 @@ pub(super) fn of(
     if head.output_partitioning().partition_count() != 1 {
         return internal_err!("a head stage has several partitions");
     }
-    Ok(Arc::new(StageHead { head, list: list.clone(), running }))
+    Ok(wrapped(head, StageHead { list: list.clone(), running }))
 }
 
 /// The statement whose head stages run. If one fails because of a worker before its first row, it runs again.
 pub(super) fn finished(plan: Arc<dyn ExecutionPlan>, own: OwnOperators) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = plan.transform_up(|node| {
-        let Some(StageHead { head, list, running }) = node.downcast_ref() else { return Ok(Transformed::no(node)) };
+        let Some((head, StageHead { list, running })) = inside(node.as_ref()) else { return Ok(Transformed::no(node)) };
         let stages = with_inputs(Arc::clone(head))?;
         let (list, run, own) = (list.clone(), Arc::clone(running), Arc::clone(&own));
         let run: Arc<dyn ExecutionPlan> = Arc::new(StageRun { stages, list, run, own });
@@ -54,51 +54,14 @@ pub(super) fn finished(plan: Arc<dyn ExecutionPlan>, own: OwnOperators) -> Resul
 }
 
 /// A head stage in the plan of a statement.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct StageHead {
-    head: Arc<dyn ExecutionPlan>,
     list: StageList,
     running: Arc<RunningStages>,
 }
 
-impl DisplayAs for StageHead {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StageHead: workers={}", self.list.names.len())
-    }
-}
-
-impl ExecutionPlan for StageHead {
-    fn name(&self) -> &'static str {
-        "StageHead"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.head.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.head]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(head) = children.into_iter().next() else { return Ok(self) };
-        Ok(Arc::new(Self { head, list: self.list.clone(), running: Arc::clone(&self.running) }))
-    }
-
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        internal_err!("a head stage was not finished")
-    }
+impl Wrapper for StageHead {
+    const NAME: &'static str = "StageHead";
 }
 
 /// The run of all stages of a plan.

@@ -1,7 +1,6 @@
 //! The rows of another stage, of the columns that the plan expects: a worker says what its rows are, and operators take it at its
 //! word.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
@@ -9,11 +8,9 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::NetworkBoundaryExt;
-use futures::StreamExt;
+use tidegate_sql::{Wrapper, each_batch, wrapped};
 
 use crate::worker_failure::WorkerFailure;
 
@@ -23,56 +20,22 @@ pub(super) fn checked(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionP
         if !node.is_network_boundary() {
             return Ok(Transformed::no(node));
         }
-        let received: Arc<dyn ExecutionPlan> = Arc::new(ReceivedRows(node));
         // What is below is another stage.
-        Ok(Transformed::new(received, true, TreeNodeRecursion::Jump))
+        Ok(Transformed::new(wrapped(node, ReceivedRows), true, TreeNodeRecursion::Jump))
     });
     plan.map(|plan| plan.data)
 }
 
 /// What a boundary hands on.
-#[derive(Debug)]
-struct ReceivedRows(Arc<dyn ExecutionPlan>);
+#[derive(Debug, Clone)]
+struct ReceivedRows;
 
-impl DisplayAs for ReceivedRows {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReceivedRows")
-    }
-}
+impl Wrapper for ReceivedRows {
+    const NAME: &'static str = "ReceivedRows";
 
-impl ExecutionPlan for ReceivedRows {
-    fn name(&self) -> &'static str {
-        "ReceivedRows"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.0.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.0]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(children.into_iter().next().map_or(self, |child| Arc::new(Self(child))))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (rows, columns) = (self.0.execute(partition, context)?, self.schema());
-        let expected = Arc::clone(&columns);
-        let rows = rows.map(move |batch| of_columns(batch?, &expected));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(columns, rows)))
+    fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+        let columns = rows.schema();
+        each_batch(rows, move |batch| of_columns(batch, &columns))
     }
 }
 

@@ -11,7 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::NetworkBoundaryExt;
-use tidegate_sql::{Carried, OwnOperator};
+use tidegate_sql::Carried;
 use tidegate_store::ScanDescription;
 
 use super::options::StageOptions;
@@ -132,10 +132,10 @@ fn tried(
     let checked = |plan| SanityCheckPlan::new().optimize(plan, options).map_err(|error| refused(&error));
     checked(Arc::clone(&staged))?;
     for stage in &stages {
-        // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
         if let Some(field) = stage.schema().fields().iter().find(|field| !is_sendable(field)) {
             return Err(StageReport::Refused(format!("rows with a {} are not sent", field.data_type())));
         }
+        // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
         let mut leaves = LocalLeaves::default();
         let encoded = encode_pending(stage, options, &mut leaves).map_err(|error| refused(&error))?;
         let leaves = leaf_rows::without_rows(&leaves).map_err(|error| refused(&error))?;
@@ -145,16 +145,9 @@ fn tried(
     Ok(Staged { plan: staged, stages: stages.len() + 1, list })
 }
 
-/// Whether a scan of the plan, or of a part that several operators read, reads segments.
+/// Whether a scan of the plan reads segments.
 fn reads_segments(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> bool {
-    let mut reads = false;
+    let options = context.session_config().options();
     // The closure never fails, so neither does the walk.
-    let _ = plan.apply(|node| {
-        reads |= match OwnOperator::of(node.as_ref()) {
-            Some(OwnOperator::SharedRows { input, .. }) => reads_segments(&input, context),
-            _ => ScanDescription::of(node.as_ref(), context.session_config().options()).is_some(),
-        };
-        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    reads
+    plan.exists(|node| Ok(ScanDescription::of(node.as_ref(), options).is_some())).unwrap_or_default()
 }

@@ -68,6 +68,15 @@ impl AggregateUDFImpl for DecimalMoment {
 /// Of each pair of values: x, y, and their products.
 const SUMS: usize = 5;
 
+/// Which of these an aggregate is computed of; the others stay 0.
+fn sums_of(which: FloatAggregate) -> &'static [usize] {
+    match which {
+        FloatAggregate::Correlation => &[0, 1, 2, 3, 4],
+        FloatAggregate::CovariancePop | FloatAggregate::CovarianceSamp => &[0, 1, 4],
+        _ => &[0, 2],
+    }
+}
+
 /// Sums as whole numbers of units, in two's complement.
 #[derive(Debug)]
 struct Moments<F> {
@@ -86,15 +95,24 @@ impl<F: Form> Moments<F> {
         let column = |i: usize| arrays.get(i).and_then(|array| array.as_primitive_opt::<F::Arrow>());
         let first = column(0).ok_or_else(arity)?;
         let second = column(1).unwrap_or(first);
+        let places = sums_of(self.which);
         for pair in first.iter().zip(second) {
             let (Some(x), Some(y)) = pair else { continue };
             let (x, y) = (F::parts(x), F::parts(y));
             let times = |(one_negative, one): (bool, Wide), (other_negative, other): (bool, Wide)| {
                 (one_negative != other_negative, one.times(&other))
             };
-            let parts = [x, y, times(x, x), times(y, y), times(x, y)];
-            for (sum, (negative, size)) in self.sums.iter_mut().zip(parts) {
-                *sum = if negative == leaves { sum.plus(&size) } else { sum.minus(&size) };
+            for &place in places {
+                let (negative, size) = match place {
+                    0 => x,
+                    1 => y,
+                    2 => times(x, x),
+                    3 => times(y, y),
+                    _ => times(x, y),
+                };
+                if let Some(sum) = self.sums.get_mut(place) {
+                    *sum = if negative == leaves { sum.plus(&size) } else { sum.minus(&size) };
+                }
             }
             self.rows = if leaves { self.rows.wrapping_sub(1) } else { self.rows.wrapping_add(1) };
         }
@@ -133,9 +151,11 @@ impl<F: Form> Moments<F> {
         if self.rows < needed {
             return None;
         }
+        if let Of::CovariancePop | Of::CovarianceSamp = self.which {
+            return Some(self.spread(4, 0, 1, divisor));
+        }
         let variance = self.spread(2, 0, 0, divisor);
         Some(match self.which {
-            Of::CovariancePop | Of::CovarianceSamp => self.spread(4, 0, 1, divisor),
             Of::DeviationPop | Of::DeviationSamp => variance.sqrt(),
             Of::Correlation => {
                 let (other, both) = (self.spread(3, 1, 1, divisor), self.spread(4, 0, 1, divisor));

@@ -35,8 +35,16 @@ pub(crate) trait Form: std::fmt::Debug + Send + Sync + 'static {
     /// The sum, if the type has it.
     fn plus(one: Native<Self>, other: Native<Self>) -> Option<Native<Self>>;
 
+    /// The difference, if the type has it.
+    fn minus(one: Native<Self>, other: Native<Self>) -> Option<Native<Self>>;
+
     /// The product where it takes no wider numbers.
     fn product(_: Native<Self>, _: Native<Self>) -> Option<Native<Self>> {
+        None
+    }
+
+    /// The quotient where it takes no wider numbers; the divisor is not zero.
+    fn quotient(_: Native<Self>, _: Native<Self>) -> Option<Native<Self>> {
         None
     }
 }
@@ -81,10 +89,22 @@ impl Form for Numeric {
         one.checked_add(other).filter(|sum| (1 - BEYOND..BEYOND).contains(sum))
     }
 
+    fn minus(one: i128, other: i128) -> Option<i128> {
+        one.checked_sub(other).filter(|rest| (1 - BEYOND..BEYOND).contains(rest))
+    }
+
     fn product(one: i128, other: i128) -> Option<i128> {
         let product = one.checked_mul(other)?;
         let (whole, rest) = (product / UNITS, product % UNITS);
         Some(if rest.abs() >= UNITS / 2 { whole + rest.signum() } else { whole })
+    }
+
+    fn quotient(one: i128, other: i128) -> Option<i128> {
+        let units = one.checked_mul(UNITS)?;
+        let (whole, rest) = (units / other, units % other);
+        let is_up = rest.abs() >= other.abs() - rest.abs();
+        let away = if (units < 0) == (other < 0) { 1 } else { -1 };
+        Some(if is_up { whole + away } else { whole }).filter(|value| (1 - BEYOND..BEYOND).contains(value))
     }
 }
 
@@ -120,6 +140,10 @@ impl Form for BigNumeric {
 
     fn plus(one: i256, other: i256) -> Option<i256> {
         one.checked_add(other)
+    }
+
+    fn minus(one: i256, other: i256) -> Option<i256> {
+        one.checked_sub(other)
     }
 }
 

@@ -61,6 +61,9 @@ impl Wide {
     }
 
     pub(crate) fn power_of_ten(power: u32) -> Self {
+        if let Some(power) = 10_u128.checked_pow(power) {
+            return Self::of(power);
+        }
         (0..power / 19)
             .map(|_| CHUNK_POWER)
             .chain(std::iter::once(10_u64.pow(power % 19)))

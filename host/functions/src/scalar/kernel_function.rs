@@ -2,6 +2,8 @@
 
 use std::hash::{Hash, Hasher};
 
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -60,6 +62,39 @@ impl Hash for KernelFunction {
     }
 }
 
+/// The most bytes that constants take where they are repeated for rows.
+const REPEATED: usize = 16 << 20;
+
+/// Computes rows of arrays, of so many at a time that constants, which are repeated for them, take little memory.
+fn in_parts(
+    arguments: &[ColumnarValue],
+    rows: usize,
+    compute: impl Fn(&[ArrayRef]) -> Result<ArrayRef>,
+) -> Result<ArrayRef> {
+    let size = |argument: &ColumnarValue| match argument {
+        ColumnarValue::Scalar(value) => value.size(),
+        ColumnarValue::Array(_) => 0,
+    };
+    let of_row: usize = arguments.iter().map(size).sum();
+    if of_row.saturating_mul(rows) <= REPEATED || rows <= 1 {
+        let arrays = arguments.iter().map(|argument| argument.to_array(rows));
+        return compute(&arrays.collect::<Result<Vec<_>>>()?);
+    }
+    let most = (REPEATED / of_row.max(1)).max(1);
+    let mut parts = Vec::new();
+    for start in (0..rows).step_by(most) {
+        check()?;
+        let length = most.min(rows - start);
+        let arrays = arguments.iter().map(|argument| match argument {
+            ColumnarValue::Array(array) => Ok(array.slice(start, length)),
+            constant @ ColumnarValue::Scalar(_) => constant.to_array(length),
+        });
+        parts.push(compute(&arrays.collect::<Result<Vec<_>>>()?)?);
+    }
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    Ok(concat(&parts)?)
+}
+
 impl ScalarUDFImpl for KernelFunction {
     fn name(&self) -> &str {
         self.kernel.name()
@@ -89,8 +124,7 @@ impl ScalarUDFImpl for KernelFunction {
             Computation::Arrays(_, compute) | Computation::OfFirst(compute) | Computation::Lists(compute) => {
                 let constant = call.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
                 let rows = if constant { 1 } else { call.number_rows };
-                let arrays = call.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<Vec<_>>>()?;
-                let array = compute(&arrays, self.safe)?;
+                let array = in_parts(&call.args, rows, |arrays| compute(arrays, self.safe))?;
                 count_copied(&array)?;
                 (array, constant)
             }

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 
 /// What is done around the rows of an operator. It neither adds nor changes any.
-pub(crate) trait Wrapper: fmt::Debug + Clone + Send + Sync + 'static {
+pub trait Wrapper: fmt::Debug + Clone + Send + Sync + 'static {
     /// The name of the operator in the text of a plan.
     const NAME: &'static str;
     /// Whether it says that its rows have the order of its input. Sorts and limits move through one that does.
@@ -50,18 +50,18 @@ pub(crate) trait Wrapper: fmt::Debug + Clone + Send + Sync + 'static {
 }
 
 /// The operator `input` with a wrapper around its rows.
-pub(crate) fn wrapped(input: Arc<dyn ExecutionPlan>, wrapper: impl Wrapper) -> Arc<dyn ExecutionPlan> {
+pub fn wrapped(input: Arc<dyn ExecutionPlan>, wrapper: impl Wrapper) -> Arc<dyn ExecutionPlan> {
     let properties = wrapper.properties(&input);
     Arc::new(WrapperExec { input, wrapper, properties })
 }
 
 /// What an operator wraps with this wrapper, and the wrapper, if it does.
-pub(crate) fn inside<W: Wrapper>(plan: &dyn ExecutionPlan) -> Option<(&Arc<dyn ExecutionPlan>, &W)> {
+pub fn inside<W: Wrapper>(plan: &dyn ExecutionPlan) -> Option<(&Arc<dyn ExecutionPlan>, &W)> {
     plan.downcast_ref::<WrapperExec<W>>().map(|WrapperExec { input, wrapper, .. }| (input, wrapper))
 }
 
 /// The rows, each batch of which is looked at or changed.
-pub(crate) fn each_batch(
+pub fn each_batch(
     rows: SendableRecordBatchStream,
     mut change: impl FnMut(RecordBatch) -> Result<RecordBatch> + Send + 'static,
 ) -> SendableRecordBatchStream {

@@ -153,12 +153,17 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("LEAST", |call| extreme(call, core::least, "float_least")),
     ("NULLIF", |call| {
         call.count(2, 2)?;
-        let value = call.value(0)?;
-        let ty = value.ty.clone();
-        let equal = compare(value.clone(), Operator::Eq, call.value(1)?, call.at)?;
-        if ty == Type::Null {
+        let (value, other) = (call.value(0)?, call.value(1)?);
+        let equal = compare(value.clone(), Operator::Eq, other.clone(), call.at)?;
+        if value.ty == Type::Null {
             return Ok(value);
         }
+        // Numbers take the type of both.
+        let ty = match value.ty.is_number() && other.ty.is_number() {
+            true => common_of(&[value.clone(), other], call.at)?,
+            false => value.ty.clone(),
+        };
+        let value = value.convert(&ty, Conversion::implicit(call.at))?;
         let null = Typed::null().convert(&ty, Conversion::implicit(call.at))?;
         Ok(Typed::new(when(equal.expr, null.expr).otherwise(value.expr).planned()?, ty))
     }),

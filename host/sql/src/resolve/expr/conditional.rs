@@ -1,6 +1,6 @@
 //! CASE, IF and COALESCE: the arms that are not taken must not fail.
 
-use datafusion::logical_expr::{Expr, Operator, when};
+use datafusion::logical_expr::{Expr, Operator, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{CaseWhen, Expr as Ast};
 use tidegate_functions::scalar::counted;
@@ -54,25 +54,22 @@ impl Resolver<'_> {
                     compare(operand.clone(), Operator::Eq, value, place(condition))?.expr
                 }
             };
-            match settled(&condition) {
-                // An arm that is never taken is still resolved: its names are checked, and its type counts.
-                Some(false) => {
-                    cx.guarded(|cx| self.expr(result, cx))?;
-                }
-                Some(true) => {
-                    last = Some(if arms.is_empty() {
-                        self.expr(result, cx)?
-                    } else {
-                        cx.guarded(|cx| self.expr(result, cx))?
-                    });
-                    break;
-                }
+            // An arm that is never taken is still resolved: its names are checked, and its type counts.
+            let taken = if last.is_some() { Some(false) } else { settled(&condition) };
+            match taken {
+                Some(true) if is_sure(&arms) => last = Some(self.expr(result, cx)?),
+                Some(true) => last = Some(cx.guarded(|cx| self.expr(result, cx))?),
+                Some(false) => arms.push((lit(false), cx.guarded(|cx| self.expr(result, cx))?)),
                 None => arms.push((condition, cx.guarded(|cx| self.expr(result, cx))?)),
             }
         }
         let last = match (last, otherwise) {
-            (Some(value), _) => value,
-            (None, Some(ast)) if arms.is_empty() => self.expr(ast, cx)?,
+            (Some(value), None) => value,
+            (Some(value), Some(ast)) => {
+                arms.push((lit(false), cx.guarded(|cx| self.expr(ast, cx))?));
+                value
+            }
+            (None, Some(ast)) if is_sure(&arms) => self.expr(ast, cx)?,
             (None, Some(ast)) => cx.guarded(|cx| self.expr(ast, cx))?,
             (None, None) => Typed::null(),
         };
@@ -113,6 +110,11 @@ impl Resolver<'_> {
         let values = values.into_iter().map(|value| value.expr).collect();
         Ok(folded(Typed::new(coalesced(values), ty)))
     }
+}
+
+/// Whether none of these arms is ever taken.
+fn is_sure(arms: &[(Expr, Typed)]) -> bool {
+    arms.iter().all(|(condition, _)| settled(condition) == Some(false))
 }
 
 /// The outcome of a condition that is a literal, where NULL counts as false.

@@ -73,9 +73,7 @@ impl Resolver<'_> {
             None | Some(Sent::Null | Sent::Relative(_)) => Typed::null(),
             Some(Sent::Boolean(value)) => Typed::new(lit(*value), Type::Bool),
             Some(Sent::Int64(value)) => Typed::new(lit(*value), Type::Int64),
-            Some(Sent::Float64(value)) => {
-                Typed { digits: Some(Digits::Number(value.to_string())), ..Typed::new(lit(*value), Type::Float64) }
-            }
+            Some(Sent::Float64(value)) => Typed::new(lit(*value), Type::Float64),
             Some(Sent::Text(text)) => {
                 planning::charge(text.len());
                 Typed::text(text.as_str())
