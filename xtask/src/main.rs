@@ -10,6 +10,7 @@ mod clients;
 mod conformance;
 mod console;
 mod dist;
+mod evaluator;
 mod fuzz;
 mod guests;
 mod layers;
@@ -54,6 +55,9 @@ cargo xtask COMMAND
   conformance [ARGUMENT...]
            try the running service against its own OpenAPI document, with tools in Python; arguments are
            handed to schemathesis
+  evaluator [ARGUMENT...]
+           compare answers of the dialect with those of the reference evaluator of GoogleSQL: the examples of
+           docs/dialect.md and random statements; --random COUNT, --seed SEED, --number NUMBER, files of statements
   lint [--only STEP[,STEP]] [--except STEP[,STEP]]
            formatting and clippy, warnings denied, of host and guests; licences, bans and sources of all
            dependencies (deny.toml); no import circles between files; no links of documents that lead nowhere;
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Some("console") => console::command(),
         Some("console-pictures") => console::pictures(),
         Some("conformance") => conformance::command(std::env::args().skip(2)),
+        Some("evaluator") => evaluator::command(std::env::args().skip(2)),
         Some("lint") => steps::command("lint", &LINT, std::env::args().skip(2)),
         Some("bench") => bench::command(std::env::args().skip(2)),
         Some("dist") => dist::command(std::env::args().skip(2)),
@@ -117,7 +122,7 @@ fn main() -> ExitCode {
 }
 
 /// What `cargo xtask test` does.
-const TEST: [Step; 12] = [
+const TEST: [Step; 13] = [
     Step { name: "tools", what: "install what is missing: the guests' target and tools", after: &[], run: tools },
     Step { name: "guests", what: "build the guest endpoints", after: &["tools"], run: guests::build },
     Step { name: "sdk", what: "the tests of the SDK and of the endpoints in Rust", after: &[], run: guests::tests },
@@ -138,6 +143,12 @@ const TEST: [Step; 12] = [
         what: "the service against its own OpenAPI document",
         after: &["build"],
         run: || conformance::conformance(std::iter::empty()),
+    },
+    Step {
+        name: "evaluator",
+        what: "the dialect against the reference evaluator of GoogleSQL",
+        after: &["build"],
+        run: || evaluator::evaluator(std::iter::empty()),
     },
     Step { name: "fuzz", what: "each fuzz target for half a minute", after: &[], run: fuzz::briefly },
 ];

@@ -166,7 +166,7 @@ fn float_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
 /// where 15 digits do not suffice, because that is what BigQuery writes; 0 and NaN have no sign.
 pub(crate) fn text_of_float(value: f64) -> String {
     if value.is_nan() {
-        return "NaN".to_owned();
+        return "nan".to_owned();
     }
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
@@ -240,7 +240,7 @@ mod tests {
             (-1.5e300, "-1.5e+300"),
             (5e-324, "5e-324"),
             (f64::MAX, "1.7976931348623157e+308"),
-            (f64::NAN, "NaN"),
+            (f64::NAN, "nan"),
             (f64::NEG_INFINITY, "-inf"),
         ] {
             assert_eq!(text_of_float(value), text);

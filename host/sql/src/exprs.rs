@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::Column;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::functions::core::expr_fn::coalesce;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, lit};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 
 /// Whether `is` holds for an expression or a part of it.
@@ -22,6 +22,13 @@ pub(crate) fn is_subquery(expr: &Expr) -> bool {
 /// Whether an expression reads more than the row for which it is computed.
 pub(crate) fn reads_beyond(expr: &Expr) -> bool {
     any(expr, |part| is_subquery(part) || matches!(part, Expr::OuterReferenceColumn(..)))
+}
+
+/// `condition IS value`. The engine's own expressions of this (`IsTrue` and its like) are never NULL in a logical plan and
+/// may be in the operators made of it, so that a grouping by one failed (DataFusion 55.2.0, planner.rs).
+pub(crate) fn is_truth(condition: Expr, value: bool) -> Expr {
+    let known = coalesced(vec![condition, lit(!value)]);
+    if value { known } else { !known }
 }
 
 /// The first value that is not NULL. What is itself the first of several is one of them: the engine makes a CASE of the

@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
@@ -95,6 +96,15 @@ fn in_parts(
     Ok(concat(&parts)?)
 }
 
+/// Whether all columns have a type. The resolver converts NULLs; the engine asks what a predicate makes of a column of NULLs
+/// without a type, and does without an answer (DataFusion 55.2.0, `is_restrict_null_predicate`).
+fn typed(arguments: &[ColumnarValue]) -> Result<()> {
+    match arguments.iter().any(|argument| matches!(argument, ColumnarValue::Array(array) if array.data_type().is_null())) {
+        true => internal_err!("a column without a type"),
+        false => Ok(()),
+    }
+}
+
 impl ScalarUDFImpl for KernelFunction {
     fn name(&self) -> &str {
         self.kernel.name()
@@ -122,6 +132,7 @@ impl ScalarUDFImpl for KernelFunction {
         let (array, constant) = match self.kernel.computation() {
             Computation::Rows { body, nulls } => rows::compute(*body, *nulls, self.safe, &call.args, call.number_rows)?,
             Computation::Arrays(_, compute) | Computation::OfFirst(compute) | Computation::Lists(compute) => {
+                typed(&call.args)?;
                 let constant = call.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
                 let rows = if constant { 1 } else { call.number_rows };
                 let array = in_parts(&call.args, rows, |arrays| compute(arrays, self.safe))?;

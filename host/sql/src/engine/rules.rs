@@ -9,7 +9,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
-use super::fixes::leaf_projections::{LeafProjections, MOVES_FIELDS_DOWN};
+use super::fixes::leaf_projections::{EXTRACTS_FIELDS, LeafProjections, MOVES_FIELDS_DOWN};
 use super::fixes::sort_limits::SortsWithoutLimits;
 use super::fixes::{filters_past_limits, float_joins, nullable_constants};
 use super::guards::barrier::ConditionsPassBarrier;
@@ -40,7 +40,7 @@ const APPLY_AGAIN: [&str; 13] = [
     "push_down_limit",
     MOVES_FILTERS_DOWN,
     "common_sub_expression_eliminate",
-    "extract_leaf_expressions",
+    EXTRACTS_FIELDS,
     MOVES_FIELDS_DOWN,
     "optimize_projections",
 ];
@@ -65,7 +65,8 @@ pub(super) fn all_logical_rules() -> Vec<LogicalRule> {
     let mut rules: Vec<LogicalRule> = Vec::new();
     for rule in Optimizer::default().rules {
         let name = rule.name().to_owned();
-        let rule = if name == MOVES_FIELDS_DOWN { Arc::new(LeafProjections(rule)) } else { rule };
+        let may_fail = name == EXTRACTS_FIELDS || name == MOVES_FIELDS_DOWN;
+        let rule = if may_fail { Arc::new(LeafProjections(rule)) } else { rule };
         rules.push(Arc::new(Stoppable(rule)));
         if name == MOVES_FILTERS_DOWN {
             rules.push(Arc::new(ConditionsPassBarrier));

@@ -160,14 +160,26 @@ const REFUSALS: &[(&str, &str)] = &[
     ("GENERATE_RANGE_ARRAY", "write GENERATE_TIMESTAMP_ARRAY(start, end, INTERVAL 1 HOUR)"),
     ("SESSION_USER", "statements run without a user"),
     ("CURRENT_USER", "statements run without a user"),
-    ("KEYS.NEW_KEYSET", "there are no keys"),
-    ("AEAD.ENCRYPT", "there are no keys"),
-    ("AEAD.DECRYPT_STRING", "there are no keys"),
+    ("COLLATE", "texts compare by their characters; write LOWER(text), or NORMALIZE_AND_CASEFOLD(text)"),
+];
+
+/// The same of functions whose names begin alike.
+const REFUSED_FAMILIES: &[(&str, &str)] = &[
+    ("AEAD.", "there are no keys"),
+    ("DETERMINISTIC_", "there are no keys"),
+    ("DLP_", "there are no keys"),
+    ("KEYS.", "there are no keys"),
+    ("AI.", "there are no models"),
+    ("ML.", "there are no models"),
+    ("S2_", "there are no geographies"),
+    ("ST_", "there are no geographies"),
 ];
 
 /// Why a function of BigQuery is not here.
 pub(super) fn refusal(name: &str) -> Option<&'static str> {
-    REFUSALS.iter().find(|(refused, _)| *refused == name).map(|(_, reason)| *reason)
+    let one = REFUSALS.iter().find(|(refused, _)| *refused == name);
+    let family = || REFUSED_FAMILIES.iter().find(|(family, _)| name.starts_with(family));
+    one.or_else(family).map(|(_, reason)| *reason)
 }
 
 /// What to write instead of a function of another dialect.
@@ -177,14 +189,16 @@ pub(super) fn spelling(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::SPELLINGS;
+    use super::{REFUSALS, SPELLINGS, refusal};
 
     #[test]
     fn no_foreign_name_is_one_of_ours_or_comes_twice() {
         let ours = crate::functions();
-        for (i, (name, _)) in SPELLINGS.iter().enumerate() {
+        let names: Vec<&str> = SPELLINGS.iter().chain(REFUSALS).map(|(name, _)| *name).collect();
+        for (i, name) in names.iter().enumerate() {
             assert!(!ours.contains(name), "{name}");
-            assert!(!SPELLINGS.iter().skip(i + 1).any(|(other, _)| other == name), "{name} twice");
+            assert!(names.iter().skip(i + 1).all(|other| other != name), "{name} twice");
         }
+        assert!(ours.iter().all(|name| refusal(name).is_none()));
     }
 }

@@ -18,6 +18,7 @@ use tidegate_model::{Code, Position};
 use super::call::{Argument, Builder, Call};
 use super::format;
 use super::over_bytes::over_bytes;
+use crate::exprs::is_truth;
 use crate::fail::{Result, fail};
 use crate::typed::Typed;
 use crate::types::Type;
@@ -231,7 +232,7 @@ fn contains_substr(call: &Call<'_>) -> Result<Typed> {
     let tests = leaves.into_iter().map(|leaf| {
         let found = string::contains(kernel("lower_text", call.safe, vec![leaf]), part.clone());
         // A field that is not there contains nothing.
-        if nested { found.is_true() } else { found }
+        if nested { is_truth(found, true) } else { found }
     });
     Ok(Typed::new(tests.reduce(Expr::or).unwrap_or_else(|| lit(false)), Type::Bool))
 }

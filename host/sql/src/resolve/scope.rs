@@ -134,6 +134,16 @@ impl Scope<'_> {
         columns.into_iter().filter(|column| read.contains(column)).collect()
     }
 
+    /// The type of a column that is a column or an element here.
+    fn type_of(&self, column: &Column) -> Option<DataType> {
+        let is = |value: &&Typed| matches!(&value.expr, Expr::Column(own) if own == column);
+        let value = self.relations.iter().find_map(|relation| match relation {
+            Relation::Table { columns, .. } => columns.iter().map(|column| &column.value).find(is),
+            Relation::Element { value, .. } => Some(value).filter(is),
+        });
+        value.map(|value| value.ty.arrow())
+    }
+
     /// Whether a table or element has this alias, here or around.
     pub(super) fn has_alias(&self, name: &str) -> bool {
         let is = |relation: &Relation| relation.alias().is_some_and(|alias| alias.eq_ignore_ascii_case(name));
@@ -150,7 +160,7 @@ impl Scope<'_> {
         let mut inline = self.inline;
         while let Some(scope) = depth {
             if let Some(found) = scope.find_here(name, alone)? {
-                return if inline { Ok(found) } else { outer(found) };
+                return if inline { Ok(found) } else { outer(found, scope) };
             }
             inline &= scope.inline;
             depth = scope.parent;
@@ -281,35 +291,46 @@ pub(super) fn column<'c>(columns: &'c [ScopeColumn], name: &str) -> Option<&'c S
         .or_else(|| columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)))
 }
 
-/// A value of an enclosing query as seen from a subquery.
-fn outer(found: Found) -> Result<Found> {
+/// A name of an enclosing query as seen from a subquery.
+fn outer(found: Found, scope: &Scope<'_>) -> Result<Found> {
     Ok(match found {
-        Found::Value(value) => Found::Value(outer_value(value)?),
+        Found::Value(value) => Found::Value(outer_value(value, scope)?),
         Found::Absent => Found::Absent,
         Found::Row(columns, open) => Found::Row(
             columns
                 .into_iter()
-                .map(|column| Ok(ScopeColumn { value: outer_value(column.value.clone())?, ..column }))
+                .map(|column| Ok(ScopeColumn { value: outer_value(column.value.clone(), scope)?, ..column }))
                 .collect::<Result<_>>()?,
             open,
         ),
     })
 }
 
-/// A value of an enclosing query, with its columns as outer references.
-pub(super) fn outer_value(value: Typed) -> Result<Typed> {
-    let data_type = value.ty.arrow();
-    let expr = value
-        .expr
-        .transform(|expr| {
-            Ok(match expr {
-                Expr::Column(column) => Transformed::yes(outer_column(column, &data_type)),
-                other => Transformed::no(other),
-            })
-        })
-        .planned()?
-        .data;
+/// A value of an enclosing query, whose scope this is, with its columns as outer references.
+pub(super) fn outer_value(value: Typed, scope: &Scope<'_>) -> Result<Typed> {
+    let expr = outer_expr(value.expr, &value.ty.arrow(), scope).planned()?.data;
     Ok(Typed::new(expr, value.ty))
+}
+
+/// A column that the scope does not know has the type of the whole, or of the record that a field of that type is read of.
+fn outer_expr(expr: Expr, whole: &DataType, scope: &Scope<'_>) -> datafusion::error::Result<Transformed<Expr>> {
+    match expr {
+        Expr::Column(column) => {
+            let data_type = scope.type_of(&column).unwrap_or_else(|| whole.clone());
+            Ok(Transformed::yes(outer_column(column, &data_type)))
+        }
+        Expr::ScalarFunction(ref call) if call.func.name() == "get_field" => {
+            let names = call.args.iter().skip(1).rev().filter_map(|name| match name {
+                Expr::Literal(name, _) => name.try_as_str().flatten(),
+                _ => None,
+            });
+            let record = names.fold(whole.clone(), |field, name| {
+                DataType::Struct(vec![ArrowField::new(name, field, true)].into())
+            });
+            expr.map_children(|part| outer_expr(part, &record, scope))
+        }
+        other => other.map_children(|part| outer_expr(part, whole, scope)),
+    }
 }
 
 fn outer_column(column: Column, data_type: &DataType) -> Expr {

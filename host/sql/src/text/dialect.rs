@@ -79,6 +79,28 @@ impl TidegateDialect {
     }
 }
 
+/// `x IN ((SELECT ...), 1)`: the parser takes the first value for the query that the rows come from.
+fn in_list(parser: &mut Parser, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    let is_word = |token: &Token, keyword: Keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    let negated = is_word(&parser.peek_nth_token_ref(0).token, Keyword::NOT);
+    let at = usize::from(negated);
+    if !is_word(&parser.peek_nth_token_ref(at).token, Keyword::IN)
+        || (at + 1..at + 3).any(|at| parser.peek_nth_token_ref(at).token != Token::LParen)
+    {
+        return None;
+    }
+    let list = parser.maybe_parse(|parser| {
+        for _ in 0..at + 2 {
+            parser.next_token();
+        }
+        let list = parser.parse_comma_separated(Parser::parse_expr)?;
+        parser.expect_token(&Token::RParen)?;
+        if list.len() == 1 { Err(ParserError::ParserError("one query".to_owned())) } else { Ok(list) }
+    });
+    let of = |list| Expr::InList { expr: Box::new(left.clone()), list, negated };
+    list.transpose().map(|list| list.map(of))
+}
+
 impl Dialect for TidegateDialect {
     fn dialect(&self) -> std::any::TypeId {
         // The parser checks the type of the dialect in many places. This makes all of them treat it as BigQuery.
@@ -133,6 +155,9 @@ impl Dialect for TidegateDialect {
             return Some(Err(ParserError::ParserError(format!(
                 "a comparison of a comparison needs parentheses, such as (a = b) = c{place}"
             ))));
+        }
+        if let Some(list) = in_list(parser, left) {
+            return Some(list);
         }
         // The parser takes all that follows for the second value, AND and OR too.
         let distinct = [Keyword::IS, Keyword::DISTINCT, Keyword::FROM];

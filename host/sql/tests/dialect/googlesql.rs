@@ -64,3 +64,8 @@ fn recursive_tables_answer_as_the_reference() {
 fn expressions_with_names_and_chained_calls_answer_as_the_reference() {
     check("with_expressions", Some("refused_with_expressions"));
 }
+
+#[test]
+fn fields_and_subqueries_answer_as_the_reference() {
+    check("fields_and_subqueries", None);
+}

@@ -11,7 +11,7 @@ use tidegate_functions::scalar::nullable;
 use tidegate_model::{Code, Position};
 
 use super::{boolean, negate_if, plain_argument};
-use crate::exprs::{any as any_part, is_subquery};
+use crate::exprs::{any as any_part, is_subquery, is_truth};
 use crate::fail::{Planning, Result, fail, invalid, unsupported};
 use crate::library::like_pattern;
 use crate::resolve::context::Context;
@@ -197,7 +197,7 @@ impl Resolver<'_> {
 fn quantified(array: &Expr, element: &str, condition: Expr, any: bool) -> Result<Expr> {
     let exists =
         |condition: Expr| over_list(array.clone(), element.to_owned(), Some(condition), lit(1_i64), Finish::Exists);
-    let decided = if any { condition.clone().is_true() } else { condition.clone().is_false() };
+    let decided = is_truth(condition.clone(), any);
     let null = Expr::Literal(ScalarValue::Boolean(None), None);
     let outcome = when(exists(decided)?, lit(any)).when(exists(condition.is_null())?, null).otherwise(lit(!any));
     Ok(boolean(outcome.planned()?).expr)

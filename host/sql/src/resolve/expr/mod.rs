@@ -43,8 +43,9 @@ use tidegate_model::Position;
 
 use self::literal::{field_part, named_type};
 use self::membership::in_list;
-use super::context::Context;
+use super::context::{Context, Decides};
 use super::resolver::Resolver;
+use crate::exprs::is_truth;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::library::{Argument, at_time_zone};
 use crate::typed::{Digits, Typed};
@@ -117,10 +118,19 @@ impl Resolver<'_> {
                 let value = self.expr(inner, cx)?;
                 Ok(negate_if(matches!(ast, Ast::IsNull(_)), is_value(&value.expr, &value.ty)))
             }
-            Ast::IsTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_true())),
-            Ast::IsNotTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_true())),
-            Ast::IsFalse(inner) => Ok(boolean(self.condition(inner, cx)?.is_false())),
-            Ast::IsNotFalse(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_false())),
+            // What is NULL decides as FALSE does.
+            Ast::IsTrue(inner) if decides != Decides::Nothing => {
+                cx.decides = decides;
+                Ok(boolean(self.condition(inner, cx)?))
+            }
+            Ast::IsTrue(inner) | Ast::IsNotTrue(inner) => {
+                let is = is_truth(self.condition(inner, cx)?, true);
+                Ok(negate_if(matches!(ast, Ast::IsNotTrue(_)), is))
+            }
+            Ast::IsFalse(inner) | Ast::IsNotFalse(inner) => {
+                let is = is_truth(self.condition(inner, cx)?, false);
+                Ok(negate_if(matches!(ast, Ast::IsNotFalse(_)), is))
+            }
             Ast::IsDistinctFrom(left, right) | Ast::IsNotDistinctFrom(left, right) => {
                 let op = if matches!(ast, Ast::IsDistinctFrom(..)) {
                     Operator::IsDistinctFrom

@@ -26,7 +26,7 @@ use crate::fail::{Planning, Result, fail, place};
 use crate::resolve::context::{Context, Decides};
 use crate::resolve::resolved::{Order, Output, Resolved, Row};
 use crate::resolve::resolver::Resolver;
-use crate::resolve::scope::outer_value;
+use crate::resolve::scope::{Scope, outer_value};
 use crate::resolve::sorting::sort_options;
 use crate::resolve::stored::is_stored;
 use crate::typed::Typed;
@@ -149,13 +149,20 @@ impl Resolver<'_> {
     }
 
     /// `value IN (SELECT ...)` as a value: true if an item is equal, else NULL if one might be.
-    fn contained(&mut self, value: Typed, item: &Typed, plan: &LogicalPlan, at: Option<Position>) -> Result<Expr> {
+    fn contained(
+        &mut self,
+        value: Typed,
+        item: &Typed,
+        plan: &LogicalPlan,
+        scope: &Scope<'_>,
+        at: Option<Position>,
+    ) -> Result<Expr> {
         // The plan of the subquery is copied three times, with the subqueries in it.
         if subqueries(plan)? > MOST_COPIED {
             let message = "IN (SELECT ...) stands in others too deep here; write EXISTS or a JOIN";
             return Err(fail(Code::LimitExceeded, message, at));
         }
-        let outside = outer_value(value.clone())?;
+        let outside = outer_value(value.clone(), scope)?;
         let equal = compare(outside, Operator::Eq, item.clone(), at)?.expr;
         let filtered = |condition: Expr| {
             LogicalPlanBuilder::from(plan.clone()).filter(condition).and_then(LogicalPlanBuilder::build).planned()
@@ -211,7 +218,7 @@ impl Resolver<'_> {
             return Ok(negate_if(negated, self.in_array(value, array, item, at)?));
         }
         if !engines {
-            return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));
+            return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, cx.scope, at)?));
         }
         if is_struct {
             // An item with a NULL in it is equal to none.

@@ -1,13 +1,14 @@
 //! Joins: two sources side by side, with ON or USING.
 
-use datafusion::common::JoinType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use sqlparser::ast::{JoinConstraint, ObjectName, ObjectNamePart};
 use tidegate_model::{Code, Position};
 
 use crate::exprs::{any, coalesced, is_subquery};
 use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
-use crate::resolve::context::{Clause, Context};
+use crate::resolve::context::{Clause, Context, Decides};
 use crate::resolve::environment::Environment;
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Relation, Scope, ScopeColumn};
@@ -50,6 +51,10 @@ impl Resolver<'_> {
             JoinConstraint::None => None,
             JoinConstraint::On(condition) => {
                 let mut cx = Context::new(&scope, environment, Clause::On);
+                if kind != JoinType::Inner {
+                    // Its subqueries become values of rows.
+                    cx.decides = Decides::Nothing;
+                }
                 Some(self.condition(condition, &mut cx)?)
             }
             JoinConstraint::Using(names) => Some(self.using(&mut scope, left_count, names, kind)?),
@@ -58,19 +63,57 @@ impl Resolver<'_> {
             }
         };
         let on = on.map(|on| with_stored_floats(on, &[&left.plan, &right.plan])).transpose()?;
-        let builder = LogicalPlanBuilder::from(left.plan);
+        let (mut left, mut right) = (left.plan, right.plan);
+        let on = match on {
+            Some(on) if kind != JoinType::Inner && any(&on, is_subquery) => {
+                Some(self.subqueries_below(on, [&mut left, &mut right])?)
+            }
+            on => on,
+        };
+        let builder = LogicalPlanBuilder::from(left);
         let plan = match (kind, on) {
-            (JoinType::Inner, None) => builder.cross_join(right.plan),
+            (JoinType::Inner, None) => builder.cross_join(right),
             // The engine cannot plan subqueries in the condition of a join; it can in a filter.
             (JoinType::Inner, Some(on)) if any(&on, is_subquery) => {
-                builder.cross_join(right.plan).and_then(|joined| joined.filter(on))
+                builder.cross_join(right).and_then(|joined| joined.filter(on))
             }
-            (kind, Some(on)) => builder.join_on(right.plan, kind, [on]),
+            (kind, Some(on)) => builder.join_on(right, kind, [on]),
             // The UNNEST of an array that reads nothing of the row.
-            (JoinType::Left, None) if right_is_element => builder.join_on(right.plan, kind, [lit(true)]),
+            (JoinType::Left, None) if right_is_element => builder.join_on(right, kind, [lit(true)]),
             (_, None) => return Err(invalid("an outer join needs ON or USING", at)),
         };
         Ok(Input { plan: plan.and_then(LogicalPlanBuilder::build).planned()?, scope })
+    }
+
+    /// The condition of an outer join with a column in place of each subquery that reads columns of one side only, which
+    /// that side gets: the engine cannot plan subqueries in such a condition. Those that read both sides stay.
+    fn subqueries_below(&mut self, on: Expr, sides: [&mut LogicalPlan; 2]) -> Result<Expr> {
+        let mut below = [Vec::new(), Vec::new()];
+        let on = on.transform_down(|part| {
+            if !is_subquery(&part) {
+                return Ok(Transformed::no(part));
+            }
+            let read = columns_of_row(&part);
+            let reads = |plan: &LogicalPlan| read.iter().any(|column| plan.schema().has_column(column));
+            let Some(values) = (match sides.each_ref().map(|plan| reads(plan)) {
+                [true, true] => None,
+                [_, right] => below.get_mut(usize::from(right)),
+            }) else {
+                return Ok(Transformed::no(part));
+            };
+            let name = self.fresh();
+            values.push(part.alias(&name));
+            Ok(Transformed::new(Expr::Column(Column::new_unqualified(name)), true, TreeNodeRecursion::Jump))
+        });
+        let on = on.planned()?.data;
+        for (plan, values) in sides.into_iter().zip(below) {
+            if !values.is_empty() {
+                let columns = plan.schema().columns().into_iter().map(Expr::Column).chain(values).collect::<Vec<_>>();
+                let builder = LogicalPlanBuilder::from(std::mem::take(plan)).project(columns);
+                *plan = builder.and_then(LogicalPlanBuilder::build).planned()?;
+            }
+        }
+        Ok(on)
     }
 
     /// `USING (a, b)`: the condition. Afterwards each name means one column, and these come first.
@@ -130,4 +173,19 @@ fn taken(relations: &mut [Relation], name: &str, at: Option<Position>) -> Result
         }
     }
     found.ok_or_else(|| fail(Code::UnknownColumn, format!("USING needs a column {name} on both sides"), at).about(name))
+}
+
+/// The columns of the row for which a subquery is computed that it reads.
+fn columns_of_row(part: &Expr) -> Vec<Column> {
+    let subquery = match part {
+        Expr::ScalarSubquery(subquery) => Some(subquery),
+        Expr::Exists(exists) => Some(&exists.subquery),
+        Expr::InSubquery(within) => Some(&within.subquery),
+        _ => None,
+    };
+    let outer = subquery.into_iter().flat_map(|subquery| &subquery.outer_ref_columns).filter_map(|column| match column {
+        Expr::OuterReferenceColumn(_, column) => Some(column),
+        _ => None,
+    });
+    outer.chain(part.column_refs()).cloned().collect()
 }

@@ -6,6 +6,7 @@ use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use tidegate_functions::context::planning;
 use tidegate_model::{Code, Failure};
 
+use crate::exprs::{any, is_subquery};
 use crate::fail::{Planning, Result};
 use crate::resolve::resolver::Resolver;
 
@@ -71,15 +72,17 @@ fn computed(mut builder: LogicalPlanBuilder, calls: Vec<(String, Expr)>) -> Resu
     Ok((builder, count))
 }
 
-/// The call with a column in place of each computed key; `keys` collects the computed keys and their columns.
+/// The call with a column in place of each computed key, and of each argument with a subquery; `keys` collects them and their
+/// columns.
 ///
 /// The engine sorts the rows for a window and then checks that they are sorted. It loses track of a key that is computed
-/// from the result of a function, such as a field of a record.
+/// from the result of a function, such as a field of a record. It cannot plan subqueries in a call.
 fn keyed_by_columns(call: Expr, name: &str, keys: &mut Vec<(Expr, String)>) -> Expr {
     let Expr::WindowFunction(mut function) = call else { return call };
     let params = &mut function.params;
     let sorted = params.order_by.iter_mut().map(|sort| &mut sort.expr);
-    for key in params.partition_by.iter_mut().chain(sorted) {
+    let arguments = params.args.iter_mut().chain(params.filter.as_deref_mut()).filter(|part| any(part, is_subquery));
+    for key in params.partition_by.iter_mut().chain(sorted).chain(arguments) {
         if matches!(key, Expr::Column(_) | Expr::Literal(..)) {
             continue;
         }
