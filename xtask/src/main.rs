@@ -117,7 +117,7 @@ fn main() -> ExitCode {
 }
 
 /// What `cargo xtask test` does.
-const TEST: [Step; 12] = [
+const TEST: [Step; 13] = [
     Step { name: "tools", what: "install what is missing: the guests' target and tools", after: &[], run: tools },
     Step { name: "guests", what: "build the guest endpoints", after: &["tools"], run: guests::build },
     Step { name: "sdk", what: "the tests of the SDK and of the endpoints in Rust", after: &[], run: guests::tests },
@@ -132,6 +132,7 @@ const TEST: [Step; 12] = [
         run: workflow::workflow,
     },
     Step { name: "clients", what: "real clients", after: &["build"], run: clients::clients },
+    Step { name: "console-texts", what: "the console without a browser", after: &[], run: console::texts },
     Step { name: "console", what: "the console in a real browser", after: &["build"], run: console::console },
     Step {
         name: "conformance",

@@ -4,7 +4,7 @@ import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, c
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { sql } from "@codemirror/lang-sql";
 import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, setDiagnostics } from "@codemirror/lint";
+import { setDiagnostics } from "@codemirror/lint";
 import { Annotation, Compartment, EditorState, Prec } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { useEffect, useRef } from "preact/hooks";
@@ -12,14 +12,9 @@ import { colours } from "./colours";
 import { completeLql, completeSql, type Tables } from "./complete";
 import { Echoes } from "./echo";
 import { dialect, lql } from "./languages";
+import { marks } from "./marks";
+import { diagnostic, type Mistake } from "./mistakes";
 import { theme } from "./theme";
-
-/** A mistake, and the place that the server gave. */
-export interface Mistake {
-  message: string;
-  line: number;
-  column: number;
-}
 
 export interface EditorProps {
   text: string;
@@ -31,17 +26,6 @@ export interface EditorProps {
   hint?: string;
   onChange?: (text: string) => void;
   onRun?: () => void;
-}
-
-/** The word at the place of a mistake. */
-function diagnostic(state: EditorState, mistake: Mistake): Diagnostic {
-  const line = state.doc.line(Math.min(Math.max(1, mistake.line), state.doc.lines));
-  let from = Math.min(line.from + Math.max(0, mistake.column - 1), line.to);
-  const rest = state.sliceDoc(from, line.to);
-  const length = /^(?:`[^`]*`|[\w.@]+|\S)/.exec(rest)?.[0].length ?? 0;
-  // At the end of the text, the last character is what can be underlined.
-  if (length === 0) from = Math.max(0, from - 1);
-  return { from, to: Math.max(from + length, Math.min(from + 1, state.doc.length)), severity: "error", message: mistake.message };
 }
 
 /** Types over a selection without the browser's own editing: that copies the styles of what was selected into an attribute,
@@ -124,5 +108,5 @@ export default function Editor(props: EditorProps) {
 
 function extensionOf(language: "sql" | "lql", tables: () => Tables) {
   if (language === "lql") return [lql, lql.data.of({ autocomplete: completeLql(tables) })];
-  return [sql({ dialect, upperCaseKeywords: true }).language, dialect.language.data.of({ autocomplete: completeSql(tables) })];
+  return [sql({ dialect, upperCaseKeywords: true }).language, marks, dialect.language.data.of({ autocomplete: completeSql(tables) })];
 }

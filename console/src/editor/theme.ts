@@ -11,6 +11,8 @@ export const theme = EditorView.theme({
   "&.cm-focused .cm-activeLine": { backgroundColor: "var(--hover)" },
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { background: "var(--selected)" },
+  ".cm-pipe, .cm-pipe *": { color: "var(--code-keyword)", fontWeight: "600" },
+  ".cm-dotted-call, .cm-dotted-call *": { color: "var(--code-function)" },
   ".cm-placeholder": { color: "var(--muted)" },
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)", borderRadius: "6px", boxShadow: "var(--shadow)", overflow: "hidden" },
   ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "16em" },

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isAbort, isOvertaken, json, linesOf, onlyIf, segment, tagged, type Schemas } from "../api/client";
 import { reloadEndpoints } from "../api/document";
-import type { Mistake } from "../editor/Editor";
+import type { Mistake } from "../editor/mistakes";
 import { Editor } from "../editor/Lazy";
 import { mistakesOf } from "../editor/mistakes";
 import { T } from "../text";

@@ -4,7 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { isAbort, messageOf } from "../api/client";
 import { type EndpointInfo, endpoints, timeBounds } from "../api/document";
 import { onForget } from "../api/session";
-import type { Mistake } from "../editor/Editor";
+import type { Mistake } from "../editor/mistakes";
 import { mistakesOf } from "../editor/mistakes";
 import { type Histogram, histogram, overTime } from "../query/histogram";
 import { around, followed, identifier, onlyTable, withCondition } from "../sqlText";
