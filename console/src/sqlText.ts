@@ -122,7 +122,7 @@ export function rows(sql: string): { head: string; from: string; where: string |
 const isOr = (condition: string): boolean => tokens(condition).some((token) => token.depth === 0 && token.text.toUpperCase() === "OR");
 
 /** What stands before the query itself: comments and WITH. */
-function headOf(sql: string): string | undefined {
+export function headOf(sql: string): string | undefined {
   const first = tokens(sql).find((token) => token.depth === 0 && token.kind === "word" && /^(SELECT|FROM)$/i.test(token.text));
   return first && sql.slice(0, first.start);
 }

@@ -16,7 +16,7 @@ export type Tables = ReadonlyMap<string, Field[]>;
 /** The longest text whose columns are looked for at each key. */
 const LONGEST = 100_000;
 const FUNCTIONS = functions.map((label) => ({ label, type: "function", apply: `${label}(`, boost: isAggregateName(label) ? -3 : -2 }));
-const AGGREGATES = FUNCTIONS.filter((one) => isAggregateName(one.label)).map((one) => ({ ...one, boost: 8 }));
+const AGGREGATES = FUNCTIONS.filter((one) => isAggregateName(one.label)).map((one) => ({ ...one, boost: /^(COUNT|COUNTIF|SUM|AVG|MIN|MAX)$/.test(one.label) ? 9 : 8 }));
 const SCALARS = FUNCTIONS.filter((one) => !isAggregateName(one.label) && !/^(.*RANK|CUME_DIST|NTILE|ROW_NUMBER|LAG|LEAD|GROUPING|PERCENTILE_.*|.*_VALUE)$/.test(one.label));
 const OPERATORS = Object.entries(T.pipes).map(([label, detail], at) => ({ label, detail, type: "keyword", apply: `${label} `, boost: 60 - at }));
 /** `WITH(a AS 1, a + 1)`, which is no function. */

@@ -149,7 +149,7 @@ function Form({ read, first, sources, onSaved, onNewer }: { read: Read | null; f
         <Field label={T.endpoints.description}>{(id) => <input id={id} value={fields.description ?? ""} onInput={(event) => set({ description: event.currentTarget.value })} />}</Field>
         <div class="field">
           <h2>{T.endpoints.query}</h2>
-          <Editor lines={16} text={fields.query ?? ""} language="sql" label={T.endpoints.query} mistakes={mistakes} tables={new Map(sources.map((name) => [name, []]))} readOnly={isCode} onChange={(query) => set({ query })} onRun={() => void check()} />
+          <Editor lines={16} text={fields.query ?? ""} language="sql" label={T.endpoints.query} mistakes={mistakes} tables={new Map(sources.map((name) => [name, []]))} readOnly={isCode} isHeadFolded={record === null} onChange={(query) => set({ query })} onRun={() => void check()} />
           <p class="hint">{isCode ? T.endpoints.codeHint : T.endpoints.queryHint}</p>
         </div>
         <ParameterList parameters={fields.parameters ?? []} onChange={(parameters) => set({ parameters })} />
