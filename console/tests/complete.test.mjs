@@ -12,6 +12,7 @@ const record = (...fields) => ({ kind: "list", name: "ARRAY<STRUCT>", item: { ki
 const METADATA = record({ name: "level", type: text }, { name: "request", type: record({ name: "path", type: text }, { name: "select", type: text }) });
 const TABLES = new Map([
   ["logs", [{ name: "id", type: text }, { name: "timestamp", type: { kind: "timestamp", name: "TIMESTAMP" } }, { name: "metadata", type: METADATA }]],
+  ["my.source", [{ name: "project", type: text }]],
   ["users", [{ name: "id", type: text }, { name: "name", type: text }, { name: "age", type: number }]],
 ]);
 
@@ -49,9 +50,10 @@ describe("completion", () => {
   });
 
   test("tables come after FROM and JOIN, those of WITH among them", () => {
-    for (const query of ["FROM ^", "SELECT ^ FROM logs".replace("^ FROM logs", "id FROM ^"), "FROM logs |> JOIN ^", "FROM logs, ^", "SELECT 1 FROM logs LEFT JOIN ^", "SELECT id FROM (^"]) assert.deepEqual(labels(query, false).slice(0, 2).sort(), ["logs", "users"], query);
-    assert.ok(labels("WITH mine AS (SELECT 1 AS a) SELECT * FROM ^").slice(0, 3).includes("mine"));
-    assert.ok(labels("FROM logs |> WITH mine AS (FROM users) |> JOIN ^").slice(0, 3).includes("mine"));
+    for (const query of ["FROM ^", "SELECT ^ FROM logs".replace("^ FROM logs", "id FROM ^"), "FROM logs |> JOIN ^", "FROM logs, ^", "SELECT 1 FROM logs LEFT JOIN ^", "SELECT id FROM (^"]) assert.deepEqual(labels(query, false).slice(0, 3).sort(), ["logs", "my.source", "users"], query);
+    assert.ok(labels("WITH mine AS (SELECT 1 AS a) SELECT * FROM ^").slice(0, 4).includes("mine"));
+    assert.ok(labels("FROM logs |> WITH mine AS (FROM users) |> JOIN ^").slice(0, 4).includes("mine"));
+    assert.equal(at("FROM ^").find((one) => one.label === "my.source").apply, "`my.source`");
     assert.ok(!labels("FROM ^ |> WITH mine AS (FROM users)").includes("mine"));
   });
 
@@ -154,6 +156,17 @@ describe("completion", () => {
   test("words come first where a value has ended", () => {
     assert.ok(["AND", "OR", "LIKE"].every((word) => labels("FROM users |> WHERE age > 1 ^").indexOf(word) < labels("FROM users |> WHERE age > 1 ^").indexOf("name")));
     assert.notEqual(first("FROM users |> WHERE ^"), "AND");
+  });
+
+  test("a saved query knows the columns of the sources that its tables read", async () => {
+    const { columnsOf } = await load("/src/query/schema.ts");
+    const found = columnsOf({ "metadata.request.path": "STRING", id: "STRING", metadata: "ARRAY<STRUCT>", "metadata.request": "ARRAY<STRUCT>", "metadata.a.b": "INT64", "x.y": "FLOAT64", "metadata.tags": "ARRAY<STRING>" });
+    assert.deepEqual(found.map((one) => one.name).sort(), ["id", "metadata", "x.y"]);
+    const inner = found.find((one) => one.name === "metadata").type.item.fields;
+    assert.deepEqual(inner.map((one) => `${one.name} ${one.type.name}`).sort(), ["a.b INT64", "request RECORD", "tags ARRAY<STRING>"]);
+    assert.deepEqual(inner.find((one) => one.name === "request").type.item.fields, [{ name: "path", type: text }]);
+    assert.equal(columns("WITH logs AS (\n  SELECT ^\n  FROM `my.source` AS t\n  WHERE t.project = @project\n)\nSELECT 1 FROM logs"), "project");
+    assert.equal(columns("WITH logs AS (SELECT t.project AS p, 1 AS one FROM `my.source` AS t)\nSELECT ^ FROM logs"), "one p");
   });
 
   test("hostile and broken texts end", () => {

@@ -125,7 +125,8 @@ export function pivoted(isPivot: boolean, columns: Field[], inner: Node[]): Fiel
 
 /** The relations after columns changed: an alias still means the row as it was. */
 export function changed(relations: Relation[], change: (columns: Field[]) => Field[]): Relation[] {
-  return [{ name: null, columns: change(visible(relations)) }, ...relations.filter((one) => one.name !== null).map((one) => ({ ...one, qualified: true }))];
+  const before = relations.filter((one) => one.name !== null).map((one) => ({ ...one, qualified: true }));
+  return [{ name: null, columns: change(visible(relations)) }, ...before];
 }
 
 /** The relations after SET, DROP or RENAME with what stands behind the word. */

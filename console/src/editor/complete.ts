@@ -16,9 +16,14 @@ export type Tables = ReadonlyMap<string, Field[]>;
 /** The longest text whose columns are looked for at each key. */
 const LONGEST = 100_000;
 const FUNCTIONS = functions.map((label) => ({ label, type: "function", apply: `${label}(`, boost: isAggregateName(label) ? -3 : -2 }));
-const AGGREGATES = FUNCTIONS.filter((one) => isAggregateName(one.label)).map((one) => ({ ...one, boost: /^(COUNT|COUNTIF|SUM|AVG|MIN|MAX)$/.test(one.label) ? 9 : 8 }));
-const SCALARS = FUNCTIONS.filter((one) => !isAggregateName(one.label) && !/^(.*RANK|CUME_DIST|NTILE|ROW_NUMBER|LAG|LEAD|GROUPING|PERCENTILE_.*|.*_VALUE)$/.test(one.label));
-const OPERATORS = Object.entries(T.pipes).map(([label, detail], at) => ({ label, detail, type: "keyword", apply: `${label} `, boost: 60 - at }));
+const COMMON = /^(COUNT|COUNTIF|SUM|AVG|MIN|MAX)$/;
+const WINDOW = /^(.*RANK|CUME_DIST|NTILE|ROW_NUMBER|LAG|LEAD|GROUPING|PERCENTILE_.*|(FIRST|LAST|NTH)_VALUE)$/;
+const AGGREGATES = FUNCTIONS.filter((one) => isAggregateName(one.label)).map((one) => ({ ...one, boost: COMMON.test(one.label) ? 9 : 8 }));
+const SCALARS = FUNCTIONS.filter((one) => !isAggregateName(one.label) && !WINDOW.test(one.label));
+const OPERATORS = Object.entries(T.pipes).map(([label, detail], at): Completion => ({ label, detail, type: "keyword", apply: `${label} `, boost: 60 - at }));
+/** The words that a query begins with. */
+const BEGINS = ["SELECT", "FROM", "WITH"];
+const UNNEST: Completion = { label: "UNNEST", type: "function", apply: "UNNEST(", boost: 5 };
 /** `WITH(a AS 1, a + 1)`, which is no function. */
 const WITH_NAMES: Completion = { label: "WITH", displayLabel: "WITH(…)", detail: T.editor.withNames, type: "function", apply: "WITH(", boost: -2 };
 
@@ -33,7 +38,8 @@ const namedAs = (label: string, detail: string, boost: number): Completion => ({
 function option(field: Field, language: "sql" | "lql", isBare = false): Completion {
   const isList = !isBare && field.type.kind === "list" && recordOf(field.type) !== null;
   const name = language === "sql" ? identifier(field.name) : field.name;
-  return { label: field.name, detail: field.type.name, type: "property", boost: 2, apply: language === "sql" && isList ? `${name}[SAFE_OFFSET(0)]` : name };
+  const apply = language === "sql" && isList ? `${name}[SAFE_OFFSET(0)]` : name;
+  return { label: field.name, detail: field.type.name, type: "property", boost: 2, apply };
 }
 
 /** What may stand at a place, with what is meant most likely at the top. */
@@ -41,7 +47,7 @@ function options(scope: Scope): Completion[] {
   const { place, relations, tables, operator, isAfterValue } = scope;
   // Between values, words come before names.
   const boost = isAfterValue ? 6 : -1;
-  const words = [...wordsOf(keywords, boost), ...(operator === "AGGREGATE" ? wordsOf(["GROUP AND ORDER BY"], boost) : [])];
+  const words = wordsOf(operator === "AGGREGATE" ? [...keywords, "GROUP AND ORDER BY"] : keywords, boost);
   const columns = (isBare = false): Completion[] => visible(relations).map((field) => option(field, "sql", isBare));
   const aliases = relations.flatMap(({ name }) => (name === null || tables.has(name.toLowerCase()) ? [] : [namedAs(name, T.editor.alias, 1)]));
   const named = [...tables.values()].map(({ name }) => namedAs(name, T.editor.table, place === "table" ? 6 : -1));
@@ -55,10 +61,10 @@ function options(scope: Scope): Completion[] {
     case "column":
       return isAfterValue ? words : columns(true);
     case "query":
-      return [...wordsOf(["SELECT", "FROM", "WITH"], 9), ...named, ...words.filter((word) => !/^(SELECT|FROM|WITH)$/.test(word.label)), ...columns(), ...FUNCTIONS];
+      return [...wordsOf(BEGINS, 9), ...named, ...words.filter((word) => !BEGINS.includes(word.label)), ...columns(), ...FUNCTIONS];
     case "table":
       // The arrays of tables before it stand in FROM as well.
-      return [...named, ...aliases, { label: "UNNEST", type: "function", apply: "UNNEST(", boost: 5 }, ...words.filter((word) => word.label !== "UNNEST")];
+      return [...named, ...aliases, UNNEST, ...words.filter((word) => word.label !== UNNEST.label)];
     case "aggregate":
       if (isAfterValue) break;
       return [...AGGREGATES, ...columns(), ...aliases, ...words, ...SCALARS];
@@ -69,7 +75,15 @@ function options(scope: Scope): Completion[] {
 }
 
 /** Whether a place is within a text or a comment. */
-const isText = (context: CompletionContext): boolean => /^(String|LineComment|BlockComment)$/.test(syntaxTree(context.state).resolveInner(context.pos, -1).name);
+function isText(context: CompletionContext): boolean {
+  return /^(String|LineComment|BlockComment)$/.test(syntaxTree(context.state).resolveInner(context.pos, -1).name);
+}
+
+/** The functions whose names begin with a name and a dot, without these. */
+function membersOf(space: string): Completion[] {
+  const found = FUNCTIONS.filter((one) => one.label.startsWith(space));
+  return found.map(({ label, apply, type }) => ({ label: label.slice(space.length), apply: apply.slice(space.length), type }));
+}
 
 export function completeSql(tables: () => Tables) {
   return (context: CompletionContext): CompletionResult | null => {
@@ -91,8 +105,8 @@ export function completeSql(tables: () => Tables) {
       const names = path.text.split(".").slice(0, -1).map((part) => part.replace(/\[.*$/, "").replace(/`/g, ""));
       const space = `${names.join(".").toUpperCase()}.`;
       if (space === "SAFE.") return result(SCALARS);
-      const members = FUNCTIONS.filter((one) => one.label.startsWith(space)).map((one) => ({ ...one, label: one.label.slice(space.length), apply: one.apply.slice(space.length), boost: 0 }));
-      return result([...fieldsAt(sight.relations, names).map((field) => option(field, "sql", sight.place === "table")), ...members]);
+      const fields = fieldsAt(sight.relations, names).map((field) => option(field, "sql", sight.place === "table"));
+      return result([...fields, ...membersOf(space)]);
     }
     // Where only few things may stand, they are offered before a letter is written.
     const isNarrow = sight.place === "operator" || (sight.place === "table" && known.size > 0) || (sight.place === "column" && !sight.isAfterValue);

@@ -44,15 +44,19 @@ export function scopeAt(sql: string, at: number, granted: ReadonlyMap<string, Fi
 }
 
 const isCall = (nodes: Node[], at: number): boolean => nodes[at + 1]?.text === "(";
-const isJoin = (nodes: Node[], at: number): boolean => JOINS.test(nodes[at]?.word ?? "") && !(/^(LEFT|RIGHT)$/.test(nodes[at]?.word ?? "") && isCall(nodes, at));
+const isSide = (nodes: Node[], at: number): boolean => /^(LEFT|RIGHT)$/.test(nodes[at]?.word ?? "");
+/** Whether a word belongs to a join: LEFT and RIGHT are functions as well. */
+const isJoin = (nodes: Node[], at: number): boolean => JOINS.test(nodes[at]?.word ?? "") && !(isSide(nodes, at) && isCall(nodes, at));
 
 function isQuery(nodes: Node[]): boolean {
   const word = nodes[0]?.word;
-  return word === "SELECT" || word === "FROM" || (word === "WITH" && !isCall(nodes, 0)) || (nodes[0]?.text === "(" && nodes[1]?.text === "|>");
+  const isPiped = nodes[0]?.text === "(" && nodes[1]?.text === "|>";
+  return word === "SELECT" || word === "FROM" || (word === "WITH" && !isCall(nodes, 0)) || isPiped;
 }
 
 /** Whether UNION, INTERSECT or EXCEPT stands between two queries: behind `*`, EXCEPT has its brackets at once. */
-const isBetween = (node: Node, at: number, nodes: Node[]): boolean => /^(UNION|INTERSECT)$/.test(node.word) || (node.word === "EXCEPT" && !isCall(nodes, at));
+const isBetween = (nodes: Node[], at: number): boolean =>
+  /^(UNION|INTERSECT)$/.test(nodes[at]?.word ?? "") || (nodes[at]?.word === "EXCEPT" && !isCall(nodes, at));
 
 /** The most queries that are read: those of WITH RECURSIVE are read twice, and so are those within them. */
 const MOST_QUERIES = 500;
@@ -95,13 +99,13 @@ class Finder {
     let [rest, own] = [nodes, around];
     if (nodes[0]?.word === "WITH" && !isCall(nodes, 0)) ({ rest, around: own } = this.tables(nodes.slice(1), around, isHere));
     const isNamed = isHere && rest !== nodes && rest.length === 0;
-    const parts = split(rest, (node, at) => isBetween(node, at, rest));
+    const parts = split(rest, (_, at) => isBetween(rest, at));
     const relations = parts.map((part) => {
       const here = isHere && !isNamed && part.from <= this.at && this.at <= part.to;
       const start = part.nodes.findIndex((node) => node.inner !== undefined || CLAUSES.test(node.word));
       // Within WITH, its tables were noted.
-      if (here && rest !== nodes && part === parts[0] && this.at < (part.nodes[0]?.start ?? Infinity)) return this.select(part.nodes, own, false);
-      return this.select(part.nodes.slice(Math.max(0, start)), own, here);
+      const isWithin = rest !== nodes && part === parts[0] && this.at < (part.nodes[0]?.start ?? Infinity);
+      return this.select(part.nodes.slice(Math.max(0, start)), own, here && !isWithin);
     });
     const [only = [], ...others] = relations;
     return { relations: others.length > 0 ? [{ name: null, columns: visible(only) }] : only, around: own };
@@ -119,7 +123,8 @@ class Finder {
       const bracket = nodes[at + 2] as Node;
       // A recursive table has the columns of its first query, which does not read it.
       if (isRecursive) known.set(name.toLowerCase(), { name, columns: this.query(bracket.inner ?? [], own, false) });
-      known.set(name.toLowerCase(), { name, columns: this.query(bracket.inner ?? [], { ...own, tables: new Map(known) }, isHere && contains(bracket, this.at)) });
+      const columns = this.query(bracket.inner ?? [], { ...own, tables: new Map(known) }, isHere && contains(bracket, this.at));
+      known.set(name.toLowerCase(), { name, columns });
       at += 3;
       const comma = nodes[at]?.text === "," ? (nodes[at] as Node) : null;
       if (isHere && (comma ?? bracket).end <= this.at) this.mark(comma ? "newName" : "query", [], own);
@@ -141,7 +146,9 @@ class Finder {
       if (isHere && head.end <= this.at) this.mark("value", [{ name: null, columns }], around, "", true);
       return [{ name: nodes[1]?.word === "AS" ? aliasOf(nodes[2]) : nameOf(nodes[1]), columns }];
     }
-    const clauses = split(nodes, (node, at) => CLAUSES.test(node.word) && !(node.word === "FROM" && nodes[at - 1]?.word === "DISTINCT")).slice(1);
+    // `IS DISTINCT FROM` is no clause.
+    const isDistinct = (at: number): boolean => nodes[at]?.word === "FROM" && nodes[at - 1]?.word === "DISTINCT";
+    const clauses = split(nodes, (node, at) => CLAUSES.test(node.word) && !isDistinct(at)).slice(1);
     const word = (from: number): string => nodes.find((node) => node.end === from)?.word ?? "";
     const isIn = (part: { from: number; to: number }): boolean => isHere && part.from <= this.at && this.at <= part.to;
     const from = clauses.find((part) => word(part.from) === "FROM");

@@ -69,8 +69,10 @@ export function nameOf(node: Node | undefined): string | null {
 export const aliasOf = (node: Node | undefined): string | null => nameOf(node) ?? (node?.kind === "word" ? node.text : null);
 
 /** Whether a value may end with this node. */
-export const endsValue = (node: Node | undefined): boolean =>
-  node !== undefined && (node.inner !== undefined || node.kind === "text" || nameOf(node) !== null || /^[\d@]/.test(node.text) || /^(END|NULL|TRUE|FALSE)$/.test(node.word));
+export function endsValue(node: Node | undefined): boolean {
+  if (node === undefined) return false;
+  return node.inner !== undefined || node.kind === "text" || nameOf(node) !== null || /^[\d@]/.test(node.text) || /^(END|NULL|TRUE|FALSE)$/.test(node.word);
+}
 
 /** All names in these nodes. */
 export function namesIn(nodes: Node[]): string[] {

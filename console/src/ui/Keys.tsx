@@ -2,7 +2,12 @@
 import { T } from "../text";
 import { Dialog } from "./parts";
 
-const isMac = (): boolean => /Mac|iPhone|iPad/.test(navigator.platform);
+/** A key as the keyboard has it. */
+function written(key: string): string {
+  const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
+  // Completion is on Ctrl+Space there too.
+  return isMac && key !== "Ctrl+Space" ? key.replace("Ctrl+Y", "⇧⌘Z").replace("Ctrl+", "⌘").replace("Alt+", "⌥") : key;
+}
 
 /** Whether a key is meant for what is written, or for an open dialog, and for no shortcut. */
 export function isTaken(event: KeyboardEvent): boolean {
@@ -20,7 +25,7 @@ export function Keys({ onClose }: { onClose: () => void }) {
             <dl>
               {Object.entries(keys).map(([combination, what]) => (
                 <div key={combination}>
-                  <dt>{combination.split(" ").map((key) => <kbd key={key}>{isMac() ? key.replace("Ctrl+", "⌘").replace("Alt+", "⌥").replace("Shift+", "⇧") : key}</kbd>)}</dt>
+                  <dt>{combination.split(" ").map((key) => <kbd key={key}>{written(key)}</kbd>)}</dt>
                   <dd>{what}</dd>
                 </div>
               ))}
