@@ -154,6 +154,13 @@ export function withCondition(sql: string, condition: string): string {
   return `${sql.slice(0, at)}\nWHERE ${condition}${sql.slice(at)}`;
 }
 
+/** The statement with one more condition on the rows of its tables: behind FROM, before pipes change them. */
+export function withRowCondition(sql: string, condition: string): string {
+  const [first, ...operators] = pipeline(sql);
+  if (!first || operators.length === 0 || first.words.includes("SELECT")) return withCondition(sql, condition);
+  return `${sql.slice(0, first.end)}\n|> WHERE ${condition}${sql.slice(first.end)}`;
+}
+
 const RESERVED = new Set("ALL AND ANY ARRAY AS ASC AT BETWEEN BY CASE CAST CROSS CURRENT DEFAULT DESC DISTINCT ELSE END EXCEPT EXISTS FALSE FOR FROM FULL GROUP GROUPING HAVING IF IN INNER INTERSECT INTERVAL INTO IS JOIN LEFT LIKE LIMIT NATURAL NOT NULL ON OR ORDER OUTER OVER PARTITION RANGE RIGHT ROWS SELECT SET STRUCT THEN TO TRUE UNION UNNEST USING WHEN WHERE WINDOW WITH".split(" "));
 
 /** Whether a word in capitals is no name unless it is quoted. */

@@ -60,6 +60,7 @@ export const T = {
     findField: "Find a field",
     noField: "No field has this in its name.",
     sample: (rows: number) => (rows === 0 ? "No rows in this time range." : `How often each field is filled in the newest ${plural(rows, "row", "rows")}:`),
+    only: (field: string, value: string) => `Only rows where ${field} is ${value}`,
     filled: (filled: number, rows: number) => (rows === 0 ? "not filled" : `filled in ${filled.toLocaleString("en-US")} of ${plural(rows, "row", "rows")}`),
     pinned: "Fixed by your token.",
     anyValue: "(not set)",

@@ -169,6 +169,14 @@ describe("completion", () => {
     assert.equal(columns("WITH logs AS (SELECT t.project AS p, 1 AS one FROM `my.source` AS t)\nSELECT ^ FROM logs"), "one p");
   });
 
+  test("names are completed between backticks", () => {
+    for (const query of ["SELECT 1 FROM `^`", "SELECT 1 FROM `my.so^`", "SELECT 1 FROM `^"]) assert.deepEqual(labels(query).sort(), ["logs", "my.source", "users"], query);
+    assert.equal(at("FROM `my.s^`").find((one) => one.label === "my.source").apply, "my.source");
+    assert.equal(at("FROM `my.s^").find((one) => one.label === "my.source").apply, "my.source`");
+    assert.deepEqual(labels("SELECT `^` FROM users").sort(), ["age", "id", "name"]);
+    assert.ok(labels("SELECT 1 FROM `my.source`^").includes("WHERE"));
+  });
+
   test("hostile and broken texts end", () => {
     const nested = "WITH RECURSIVE a AS (".repeat(60);
     for (const query of [`${nested}SELECT ^`, `SELECT ${"(".repeat(50_000)}^`, `${")".repeat(1000)} SELECT ^`, `FROM users ${"|> EXTEND 1 AS a ".repeat(3000)} |> WHERE ^`, "FROM |> |> ON ON USING ^", "SELECT * EXCEPT ^", "FROM users PIVOT ^", "FROM users |> UNPIVOT(^", "WITH a AS ^", "FROM logs, UNNEST(^", "'^", "FROM users JOIN ON ^ |> WHERE", "; ; SELECT ^"]) {

@@ -199,6 +199,21 @@ test("a value is filtered for by a click, and the address shows the same again",
   await other.close();
 });
 
+test("a value of a field at the side is filtered for by a click, in a query that groups too", async () => {
+  await page.goto(explore({ q: "FROM postgres_logs\n|> AGGREGATE COUNT(*) AS n GROUP BY event_message" }));
+  await page.reload();
+  await page.locator(".table[data-rows='300']").waitFor();
+  const table = page.locator(".fields").filter({ has: page.getByText("postgres_logs", { exact: true }) });
+  await table.locator("summary").first().click();
+  await table.getByText("metadata.level").click();
+  const value = table.getByTitle("Only rows where metadata.level is error");
+  await value.waitFor();
+  await accessible("the fields of a table");
+  await value.click();
+  await page.locator(".table[data-rows='60']").waitFor();
+  assert.equal(await written(page), "FROM postgres_logs\n|> WHERE metadata[SAFE_OFFSET(0)].level = 'error'\n|> AGGREGATE COUNT(*) AS n GROUP BY event_message");
+});
+
 test("a link counts by severity, though the columns of its table come late", async () => {
   const other = await opened();
   await other.route(/\/query\/logs\.all/, async (route) => {

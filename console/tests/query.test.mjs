@@ -80,6 +80,16 @@ test("behind pipes a condition is one more operator", () => {
   assert.equal(flat(path.filterSql("FROM t |> AGGREGATE COUNT(*) AS n GROUP BY k", { column: "n", steps: [] }, 3, NUMBER)), "FROM t |> AGGREGATE COUNT(*) AS n GROUP BY k |> WHERE n = 3");
 });
 
+test("a condition on the rows of a table goes before what groups them", () => {
+  const add = (text) => flat(path.filterRowsSql(text, { column: "m", steps: [{ element: 0, ofRecords: true }, { field: "level" }] }, "error", TEXT));
+  const condition = "m[SAFE_OFFSET(0)].level = 'error'";
+  assert.equal(add("SELECT a, COUNT(*) AS n FROM t GROUP BY a"), `SELECT a, COUNT(*) AS n FROM t WHERE ${condition} GROUP BY a`);
+  assert.equal(add("FROM t |> AGGREGATE COUNT(*) AS n GROUP BY a"), `FROM t |> WHERE ${condition} |> AGGREGATE COUNT(*) AS n GROUP BY a`);
+  assert.equal(add("FROM t"), `FROM t |> WHERE ${condition}`);
+  assert.equal(add("SELECT m FROM t |> LIMIT 5"), `SELECT m FROM t |> LIMIT 5 |> WHERE ${condition}`);
+  assert.equal(path.filterRowsSql("FROM t", { column: "m", steps: [] }, [1], { kind: "list", name: "ARRAY<INT64>" }), null);
+});
+
 test("the rows of tables that pipes take are known, or nothing is said of them", () => {
   const rows = (text) => sql.rows(text);
   assert.deepEqual(rows("FROM t |> WHERE a OR b |> WHERE c |> ORDER BY a |> LIMIT 5"), { head: "", from: "t", where: "(a OR b)\n  AND c" });

@@ -74,9 +74,10 @@ function options(scope: Scope): Completion[] {
   return [...columns(), ...aliases, ...named, ...words, ...FUNCTIONS, ...(isAfterValue ? [] : [WITH_NAMES])];
 }
 
-/** Whether a place is within a text or a comment. */
-function isText(context: CompletionContext): boolean {
-  return /^(String|LineComment|BlockComment)$/.test(syntaxTree(context.state).resolveInner(context.pos, -1).name);
+/** Names to be put between backticks, of which the first is there. */
+function quoted({ place, relations, tables }: Scope, isClosed: boolean): Completion[] {
+  const names = place === "table" ? [...tables.values()] : visible(relations);
+  return names.map(({ name }) => ({ label: name, type: "class", apply: name.replace(/[`\\]/g, "\\$&") + (isClosed ? "" : "`") }));
 }
 
 /** The functions whose names begin with a name and a dot, without these. */
@@ -87,9 +88,13 @@ function membersOf(space: string): Completion[] {
 
 export function completeSql(tables: () => Tables) {
   return (context: CompletionContext): CompletionResult | null => {
-    if (isText(context)) return null;
+    const node = syntaxTree(context.state).resolveInner(context.pos, -1);
+    if (/^(String|LineComment|BlockComment)$/.test(node.name)) return null;
+    const name = context.state.sliceDoc(node.from, node.to);
+    const isClosed = name.length > 1 && name.endsWith("`");
+    const isQuoted = node.name === "QuotedIdentifier" && !(isClosed && context.pos === node.to);
     const word = context.matchBefore(/\w+/);
-    const from = word?.from ?? context.pos;
+    const from = isQuoted ? node.from : (word?.from ?? context.pos);
     const result = (found: Completion[]): CompletionResult | null => (found.length > 0 ? { from, options: found, validFor: /^\w*$/ } : null);
     // `(x).UPPER()` calls a function.
     if (context.matchBefore(/\)\s*\.\s*\w*/)) return result(SCALARS);
@@ -100,6 +105,7 @@ export function completeSql(tables: () => Tables) {
     const mentioned = (): Relation[] => [...known].filter(([name]) => text.includes(name)).map(([name, columns]) => ({ name, columns }));
     const sight: Scope = scope ?? { place: "value", isAfterValue: false, relations: [], tables: new Map(), operator: "" };
     if (sight.relations.length === 0 && !/^(operator|newName|type|table)$/.test(sight.place)) sight.relations = mentioned();
+    if (isQuoted) return { from: from + 1, options: quoted(sight, isClosed), validFor: /^[^`]*$/ };
     const path = context.matchBefore(/[\w`]+(?:\[[^\]]*\])*(?:\.[\w`]+(?:\[[^\]]*\])*)*\.\w*/);
     if (path) {
       const names = path.text.split(".").slice(0, -1).map((part) => part.replace(/\[.*$/, "").replace(/`/g, ""));
