@@ -158,6 +158,7 @@ export const T = {
     none: "No chart for this result",
     noneHint: "A chart needs a column of numbers, and a column of times or of names beside it: SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS hour, COUNT(*) AS requests … GROUP BY hour.",
     count: "Count these rows over time",
+    countHint: "makes a query of this chart. The rows themselves have no numbers to draw.",
     kind: "Kind of chart",
     kinds: { bars: "Bars", line: "Lines" },
     overTime: "Result over time",

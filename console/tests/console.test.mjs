@@ -276,8 +276,12 @@ test("LQL and charts", async () => {
   await page.getByRole("button", { name: "Only rows with this value of event_message" }).click({ force: true });
   await page.locator(".table[data-rows='1']").waitFor();
   await page.goto(explore({ view: "chart", q: "SELECT timestamp, event_message FROM postgres_logs WHERE metadata[SAFE_OFFSET(0)].level = 'error' LIMIT 500" }));
-  await page.getByRole("button", { name: "Count these rows over time" }).click();
+  // Rows without numbers are drawn over time, and no histogram of the same stands above.
   await page.locator(".chart canvas").waitFor();
+  assert.equal(await page.locator(".histogram canvas").count(), 0);
+  await accessible("rows over time as a chart");
+  await page.getByRole("button", { name: "Count these rows over time" }).click();
+  await page.getByRole("group", { name: "Kind of chart" }).waitFor();
   assert.match(await written(page), /AS hour,[^]*AS level,[^]*WHERE metadata\[SAFE_OFFSET\(0\)\]\.level = 'error'\nGROUP BY hour, level/);
   await page.goto(explore({ view: "chart", q: "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS hour, metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY hour, level" }));
   await page.locator(".chart canvas").waitFor();
