@@ -10,6 +10,7 @@ import { inUtc, setUtc } from "./result/format";
 import { address, route } from "./route";
 import { SignIn } from "./SignIn";
 import { T } from "./text";
+import { isTaken, Keys } from "./ui/Keys";
 import { isPartMissing, withPart } from "./ui/part";
 import { Alert } from "./ui/parts";
 
@@ -73,6 +74,16 @@ function Frame() {
     loadEndpoints().catch((failure: unknown) => isAbort(failure) || setError(messageOf(failure)));
   };
   useEffect(read, []);
+  const [hasKeys, setKeys] = useState(false);
+  useEffect(() => {
+    const key = (event: KeyboardEvent): void => {
+      if (event.key !== "?" || isTaken(event)) return;
+      event.preventDefault();
+      setKeys(true);
+    };
+    addEventListener("keydown", key);
+    return () => removeEventListener("keydown", key);
+  }, []);
   useEffect(() => {
     document.title = `${page.title} · ${T.name}`;
     // On a phone the pages are a row that is scrolled.
@@ -89,10 +100,12 @@ function Frame() {
           ))}
         </nav>
         <span class="spacer" />
+        <button type="button" class="quiet keys-open" aria-label={T.keys.open} title={T.keys.open} onClick={() => setKeys(true)}>?</button>
         <button type="button" class="quiet zone" onClick={() => setUtc(!inUtc.value)} title={T.time.utc} aria-pressed={inUtc.value}>{inUtc.value ? "UTC" : T.time.local}</button>
         <span class="who" title={access.value?.scopes}>{access.value?.description || T.session.anonymous}</span>
         <button type="button" class="quiet" onClick={leave}>{T.session.signOut}</button>
       </header>
+      {hasKeys && <Keys onClose={() => setKeys(false)} />}
       {isPartMissing.value && <div class="notice"><Alert message={T.errors.part} /><button type="button" onClick={() => location.reload()}>{T.common.reload}</button></div>}
       {error && <div class="page"><Alert message={error} /><button type="button" onClick={read}>{T.common.retry}</button></div>}
       {endpoints.value ? <Shown key={page.name} page={page} /> : !error && <main class="page"><p class="hint">{T.common.loading}</p></main>}

@@ -27,8 +27,10 @@ export function SignIn() {
         <span class="brand"><i aria-hidden="true" />{T.name}</span>
         <h1>{T.session.title}</h1>
         {endedBecause.value && <Alert kind="warning" message={`${T.session.ended}: ${endedBecause.value}`} />}
+        {/* Password managers keep a secret beside a name. A token has none, so it is that of the program. */}
+        <input type="text" name="username" autocomplete="username" value={T.name} readOnly hidden />
         <Field label={T.session.token} hint={T.session.hint}>
-          {(id) => <input id={id} type="password" autocomplete="off" spellcheck={false} autofocus value={value} onInput={(event) => setValue(event.currentTarget.value)} />}
+          {(id) => <input id={id} type="password" name="password" autocomplete="current-password" spellcheck={false} autofocus value={value} onInput={(event) => setValue(event.currentTarget.value)} />}
         </Field>
         {error && <Alert message={error} />}
         <button type="submit" class="primary wide" disabled={busy || value.trim() === ""}>{busy ? T.session.checking : T.session.submit}</button>

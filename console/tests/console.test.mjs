@@ -121,6 +121,57 @@ test("a mistake is underlined at its place, with the server's hint", async () =>
   await accessible("explore with a mistake");
 });
 
+test("pipe operators are offered as they are written, and a mistake behind a pipe is underlined there", async () => {
+  await write(page, " ");
+  await page.keyboard.press("Backspace");
+  const offered = page.locator("[data-editor] .cm-tooltip-autocomplete li");
+  await page.keyboard.type("FROM postgres_logs\n|> ");
+  await offered.filter({ hasText: "rows that meet a condition" }).waitFor();
+  await page.keyboard.type("AGG");
+  await offered.filter({ hasText: "one row for each group" }).waitFor();
+  // Keys that come at once with the list are not meant for it.
+  await page.waitForTimeout(200);
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("COUNT(*) AS n GROUP BY event_message\n|> WHERE ");
+  await page.keyboard.press("Control+Space");
+  await offered.filter({ hasText: "n" }).first().waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("m > 1");
+  await page.keyboard.press("Control+Enter");
+  assert.equal(await written(page), "FROM postgres_logs\n|> AGGREGATE COUNT(*) AS n GROUP BY event_message\n|> WHERE m > 1");
+  await page.getByRole("alert").getByText("there is no column m").waitFor();
+  const underlined = page.locator("[data-editor] .cm-lintRange-error");
+  await underlined.waitFor();
+  assert.equal(await underlined.innerText(), "m");
+  await write(page, "FROM postgres_logs\n|> WHERE event_message LIKE 'message %'\n|> SELECT timestamp, event_message\n|> ORDER BY timestamp DESC\n|> LIMIT 500");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".table[data-rows='299']").waitFor();
+  await page.locator(".histogram[data-total='299']").waitFor();
+});
+
+test("the keys are listed behind ?, and a password manager can keep the token", async () => {
+  await page.locator(".table").focus();
+  await page.keyboard.press("?");
+  const sheet = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+  await sheet.getByText("Run the query").waitFor();
+  await accessible("the sheet of keys");
+  await page.keyboard.press("Escape");
+  await sheet.waitFor({ state: "detached" });
+  // In the editor it is a sign.
+  await write(page, "");
+  await page.keyboard.type("SELECT '?'");
+  assert.equal(await sheet.count(), 0);
+  await page.getByRole("button", { name: "Keyboard shortcuts" }).click();
+  await sheet.getByRole("button", { name: "Close" }).click();
+  await sheet.waitFor({ state: "detached" });
+  const own = await browser.newContext();
+  const other = await opened(own);
+  await other.goto(`${base}/console`);
+  assert.equal(await other.getByLabel("Access token").getAttribute("autocomplete"), "current-password");
+  assert.equal(await other.locator("form input[autocomplete=username]").inputValue(), "Tidegate");
+  await own.close();
+});
+
 test("the right statement gives rows, a tree, and text where others wrote code", async () => {
   await write(page, "SELECT timestamp, event_message, metadata\nFROM postgres_logs\nORDER BY timestamp DESC\nLIMIT 500");
   await page.keyboard.press("Control+Enter");
@@ -146,6 +197,21 @@ test("a value is filtered for by a click, and the address shows the same again",
   await other.goto(page.url());
   await other.locator(".table[data-rows='100']").waitFor();
   await other.close();
+});
+
+test("a value of a field at the side is filtered for by a click, in a query that groups too", async () => {
+  await page.goto(explore({ q: "FROM postgres_logs\n|> AGGREGATE COUNT(*) AS n GROUP BY event_message" }));
+  await page.reload();
+  await page.locator(".table[data-rows='300']").waitFor();
+  const table = page.locator(".fields").filter({ has: page.getByText("postgres_logs", { exact: true }) });
+  await table.locator("summary").first().click();
+  await table.getByText("metadata.level").click();
+  const value = table.getByTitle("Only rows where metadata.level is error");
+  await value.waitFor();
+  await accessible("the fields of a table");
+  await value.click();
+  await page.locator(".table[data-rows='60']").waitFor();
+  assert.equal(await written(page), "FROM postgres_logs\n|> WHERE metadata[SAFE_OFFSET(0)].level = 'error'\n|> AGGREGATE COUNT(*) AS n GROUP BY event_message");
 });
 
 test("a link counts by severity, though the columns of its table come late", async () => {
@@ -210,8 +276,12 @@ test("LQL and charts", async () => {
   await page.getByRole("button", { name: "Only rows with this value of event_message" }).click({ force: true });
   await page.locator(".table[data-rows='1']").waitFor();
   await page.goto(explore({ view: "chart", q: "SELECT timestamp, event_message FROM postgres_logs WHERE metadata[SAFE_OFFSET(0)].level = 'error' LIMIT 500" }));
-  await page.getByRole("button", { name: "Count these rows over time" }).click();
+  // Rows without numbers are drawn over time, and no histogram of the same stands above.
   await page.locator(".chart canvas").waitFor();
+  assert.equal(await page.locator(".histogram canvas").count(), 0);
+  await accessible("rows over time as a chart");
+  await page.getByRole("button", { name: "Count these rows over time" }).click();
+  await page.getByRole("group", { name: "Kind of chart" }).waitFor();
   assert.match(await written(page), /AS hour,[^]*AS level,[^]*WHERE metadata\[SAFE_OFFSET\(0\)\]\.level = 'error'\nGROUP BY hour, level/);
   await page.goto(explore({ view: "chart", q: "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS hour, metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY hour, level" }));
   await page.locator(".chart canvas").waitFor();
@@ -259,6 +329,14 @@ test("a query of Explore is saved as an endpoint over the same tables", async ()
   await page.reload();
   await page.locator(".table[data-rows='2']").waitFor();
   await page.getByRole("button", { name: "Save as endpoint" }).click();
+  // The statement is what is looked at; the tables before it are folded, and there.
+  const folded = page.locator("[data-editor] .cm-foldPlaceholder");
+  await folded.getByText("lines of granted tables").waitFor();
+  assert.match(await written(page), /\nWITH… \d+ lines of granted tables\nSELECT metadata\[SAFE_OFFSET\(0\)\]\.level AS level/);
+  await accessible("a new endpoint over folded tables");
+  await folded.click();
+  await folded.waitFor({ state: "detached" });
+  assert.match(await written(page), /postgres_logs AS \(/);
   await page.getByLabel("Name", { exact: true }).first().fill("console.levels");
   await page.getByRole("button", { name: "Check" }).click();
   await page.getByText("as the new endpoint console.levels").waitFor();
@@ -281,11 +359,11 @@ test("an alert is made in words, tried, run and deleted", async () => {
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).fill("many");
   await dialog.getByLabel("project *").fill("p1");
-  await dialog.getByLabel("What is compared").selectOption("column");
+  await dialog.getByLabel("Compare").selectOption("column");
   await dialog.getByLabel("Column", { exact: true }).fill("m");
   await dialog.getByLabel("Number", { exact: true }).fill("100");
-  await dialog.getByLabel("Web hook").fill("http://127.0.0.1:9/hook?key=secret");
-  await dialog.getByLabel("Again only after (minutes)").fill("30");
+  await dialog.getByLabel("Webhook").fill("http://127.0.0.1:9/hook?key=secret");
+  await dialog.getByLabel("Wait between messages (minutes)").fill("30");
   await dialog.getByText("When m is more than 100 in any row, a message is sent to 127.0.0.1:9, once until it is over.").waitFor();
   await accessible("a new alert");
   await dialog.getByRole("button", { name: "Save the alert" }).click();
@@ -385,7 +463,7 @@ test("somebody else's version is not replaced: what differs is shown, and nobody
   await own.reload();
   await conflict.getByRole("button", { name: "Take version 2" }).click();
   await own.waitForFunction((text) => document.querySelector("[data-editor]")?.shadowRoot?.querySelector(".cm-content")?.textContent === text, QUERY("theirs"));
-  await own.getByRole("button", { name: "Take it again" }).click();
+  await own.getByRole("button", { name: "Restore it" }).click();
   await own.waitForFunction((text) => document.querySelector("[data-editor]")?.shadowRoot?.querySelector(".cm-content")?.textContent === text, QUERY("mine"));
   // The race between the check and the save.
   await own.getByRole("button", { name: "Check" }).click();
@@ -394,7 +472,7 @@ test("somebody else's version is not replaced: what differs is shown, and nobody
   await own.getByRole("button", { name: "Save as a new version" }).click();
   await conflict.getByText("Version 3 was saved").waitFor();
   assert.equal((await shown()).query, QUERY("theirs"), "nothing was replaced");
-  await conflict.getByRole("button", { name: "Go on with mine, over version 3" }).click();
+  await conflict.getByRole("button", { name: "Keep mine, over version 3" }).click();
   await own.getByRole("button", { name: "Check" }).click();
   await own.getByText("as version 4").waitFor();
   await own.getByRole("button", { name: "Save as a new version" }).click();
@@ -416,11 +494,11 @@ test("an alert and the settings of a source that somebody else changed are not r
   const own = await signedIn("endpoints/console.two/alerts");
   await own.getByRole("button", { name: "Change theirs" }).click();
   const dialog = own.getByRole("dialog");
-  await dialog.getByLabel("Again only after (minutes)").fill("40");
+  await dialog.getByLabel("Wait between messages (minutes)").fill("40");
   await api("PATCH", "/api/endpoints/console.two/alerts/theirs", { condition: "rows > 6" });
   await dialog.getByRole("button", { name: "Save the alert" }).click();
   await dialog.getByText("theirs was changed by somebody else").waitFor();
-  await dialog.getByRole("button", { name: "Go on with mine" }).click();
+  await dialog.getByRole("button", { name: "Keep mine" }).click();
   await dialog.getByRole("button", { name: "Save the alert" }).click();
   await dialog.waitFor({ state: "detached" });
   const { condition, again_after_minutes } = (await api("GET", "/api/endpoints/console.two/alerts/theirs")).body;
@@ -437,7 +515,7 @@ test("an alert and the settings of a source that somebody else changed are not r
   await own.getByRole("tab", { name: "Fields" }).click();
   await own.getByRole("tab", { name: "Settings" }).click();
   assert.equal(await own.getByLabel("Keep rows for (days)").inputValue(), "9");
-  await own.getByRole("button", { name: "Go on with mine" }).click();
+  await own.getByRole("button", { name: "Keep mine" }).click();
   await own.getByRole("button", { name: "Save" }).click();
   await own.getByText("Saved.").waitFor();
   assert.equal((await api("GET", "/api/sources/app.two")).body.retention_days, 9);
@@ -481,7 +559,7 @@ test("what is written is kept over tabs, pages and a reload, is run by Try it, a
   assert.deepEqual([await written(own), await own.getByLabel("Name", { exact: true }).first().inputValue()], ["SELECT 41 + 1 AS answer", "console.new"]);
   // Discarding puts aside.
   await own.getByRole("button", { name: "Discard my changes" }).click();
-  await own.getByRole("button", { name: "Take it again" }).click();
+  await own.getByRole("button", { name: "Restore it" }).click();
   await own.waitForFunction(() => document.querySelector("[data-editor]")?.shadowRoot?.textContent.includes("41 + 1"));
 
   // Explore: languages, a reload, another page.
@@ -580,7 +658,7 @@ test("an alert asks for the last minutes, and the window of Explore moves along 
   const dialog = own.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).pressSequentially("window");
   await dialog.getByLabel("project *").pressSequentially("p1");
-  await dialog.getByLabel("Web hook").pressSequentially("http://127.0.0.1:9/hook");
+  await dialog.getByLabel("Webhook").pressSequentially("http://127.0.0.1:9/hook");
   await dialog.getByLabel("Time window").selectOption("of the last 5 minutes");
   await dialog.getByText("Every 5 minutes the endpoint is asked for the last 5 minutes with project = p1.").waitFor();
   // A click beside the dialog loses nothing.
@@ -846,6 +924,9 @@ test("the state of workers is shown, and where the scans of a slow query ran", a
   await workers.getByRole("cell", { name: "42", exact: true }).waitFor();
   assert.match(await workers.getByRole("row", { name: /10\.0\.0\.1/ }).innerText(), /used\s+42\s+0\s+3/);
   assert.match(await workers.getByRole("row", { name: /onerror/ }).innerText(), /not used\s+another version/);
+  // What operators come for stands before what the server holds.
+  const sections = await own.locator("main section.stack").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")));
+  assert.deepEqual(sections.filter((name) => name !== "Alerts"), ["Slowest queries of the last hour", "Traffic", "Workers", "What the server holds"]);
   const queries = own.getByRole("region", { name: "Slowest queries" });
   await queries.getByText("Scans by worker").click();
   const told = await queries.getByRole("row", { name: /logs\.all/ }).innerText();
@@ -879,7 +960,7 @@ test("a pinned token sees its rows and no management, and is signed out when it 
   await page.goto(`${base}/console#/tokens`);
   await page.getByRole("button", { name: "New token" }).click();
   await page.getByLabel("Description").fill("tenant of the tests");
-  await page.getByRole("button", { name: "Fix a parameter" }).click();
+  await page.getByRole("button", { name: "Add a fixed parameter" }).click();
   await page.getByRole("group", { name: "Fixed parameters" }).getByLabel("Name").selectOption("project");
   await page.getByRole("group", { name: "Fixed parameters" }).getByLabel("Value").fill("p2");
   await page.getByText("Only where project is “p2”").waitFor();

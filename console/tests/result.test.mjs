@@ -64,6 +64,19 @@ test("values that are not of the column's type are shown, not thrown at", () => 
   assert.equal(fields.statistics({ ...result }).fields.find((field) => field.path === "toString").filled, 1);
 });
 
+test("of a field the values are told that stand there most often, each with its rows", () => {
+  const row = (path, note) => ({ m: [{ request: [{ path }] }], note });
+  const result = arrow.readRows([row("/a", "x".repeat(100)), row("/b"), row("/b"), row(null)]);
+  const found = fields.statistics(result).fields;
+  const path = found.find((field) => field.path === "m.request.path");
+  assert.deepEqual(path.examples.map(({ text, value, rows }) => [text, value, rows]), [["/b", "/b", 2], ["/a", "/a", 1]]);
+  assert.equal(path.filled, 3);
+  assert.deepEqual(path.at, { column: "m", steps: [{ element: 0, ofRecords: true }, { field: "request" }, { element: 0, ofRecords: true }, { field: "path" }] });
+  // A value that is not shown whole is none that a condition could be made of.
+  const [long] = found.find((field) => field.path === "note").examples;
+  assert.deepEqual([long.text.length, long.value], [80, undefined]);
+});
+
 test("a time that is written by hand is one of the zone that is shown", () => {
   const zone = process.env.TZ;
   try {

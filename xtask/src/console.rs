@@ -1,7 +1,8 @@
 //! `cargo xtask console`: the console of the built service, in a real browser.
 //!
 //! The tests stand in `console/tests`. Their packages are installed below the target folder; the browser is the
-//! operating system's package `chromium`. Where one of them cannot be had, the step is left out, aloud.
+//! operating system's package `chromium`. Where one of them cannot be had, the step is left out, aloud. Those that need no
+//! browser, such as those of the editor's completion, need no service either and are a step of their own.
 
 use std::fs::{copy, create_dir_all};
 use std::io::{Read, Write};
@@ -18,13 +19,13 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "g
 /// Builds the service and tests its console.
 pub(crate) fn command() -> Outcome {
     build()?;
+    texts()?;
     console()
 }
 
 /// Tests the console of the service that is built.
 pub(crate) fn console() -> Outcome {
     let Some((browser, scripts)) = ready()? else { return Ok(()) };
-    texts()?;
     let service = Service::start(&built()?.join("console"))?;
     if !is_built(&service.url)? {
         say("the service was built without the console; its browser tests are left out");
@@ -71,12 +72,7 @@ pub(crate) fn pictures() -> Outcome {
 /// The browser, and the folder of the scripts with their packages. None where something is missing that cannot be
 /// installed.
 fn ready() -> Result<Option<(PathBuf, PathBuf)>, String> {
-    let answers = |program: &str| {
-        let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        version.is_ok_and(|status| status.success())
-    };
-    if !answers("node") || !answers("npm") {
-        say("Node.js is not installed; the browser tests of the console are left out");
+    if !has_node() {
         return Ok(None);
     }
     let installed = || BROWSERS.into_iter().find(|name| answers(name)).map(PathBuf::from);
@@ -97,6 +93,21 @@ fn ready() -> Result<Option<(PathBuf, PathBuf)>, String> {
     Ok(Some((browser, scripts()?)))
 }
 
+/// Whether a program is installed.
+fn answers(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// Whether Node.js is installed. Says so if not.
+fn has_node() -> bool {
+    let has = answers("node") && answers("npm");
+    if !has {
+        say("Node.js is not installed; the tests of the console are left out");
+    }
+    has
+}
+
 /// The path of a program in the search path.
 fn located(name: &Path) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
@@ -109,8 +120,11 @@ fn scripts() -> Result<PathBuf, String> {
     installed(&root().join("console/tests"), &built()?.join("node/console"), &names)
 }
 
-/// Tests what the console does to texts of queries, without a browser.
-fn texts() -> Outcome {
+/// Tests the console without a browser: texts of queries, completion, late answers.
+pub(crate) fn texts() -> Outcome {
+    if !has_node() {
+        return Ok(());
+    }
     let names = [".npmrc", "package.json", "package-lock.json", "src", "tests"];
     let folder = installed(&root().join("console"), &built()?.join("node/console-source"), &names)?;
     run(Command::new("node").args(["--test", "--test-reporter=spec", "tests/query.test.mjs"]).current_dir(folder))

@@ -1,25 +1,21 @@
 // The editor of SQL and LQL. It lives in a shadow root: there CodeMirror adopts its style sheets, while in the document it
 // would write style elements, which the Content-Security-Policy refuses.
-import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { sql } from "@codemirror/lang-sql";
-import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, setDiagnostics } from "@codemirror/lint";
+import { bracketMatching, foldKeymap, syntaxHighlighting } from "@codemirror/language";
+import { setDiagnostics } from "@codemirror/lint";
 import { Annotation, Compartment, EditorState, Prec } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { useEffect, useRef } from "preact/hooks";
 import { colours } from "./colours";
 import { completeLql, completeSql, type Tables } from "./complete";
 import { Echoes } from "./echo";
+import { foldHead, folding, unfold } from "./fold";
 import { dialect, lql } from "./languages";
+import { marks } from "./marks";
+import { diagnostic, type Mistake } from "./mistakes";
 import { theme } from "./theme";
-
-/** A mistake, and the place that the server gave. */
-export interface Mistake {
-  message: string;
-  line: number;
-  column: number;
-}
 
 export interface EditorProps {
   text: string;
@@ -29,19 +25,10 @@ export interface EditorProps {
   tables?: Tables;
   readOnly?: boolean;
   hint?: string;
+  /** Whether long tables before the statement are folded at first. */
+  isHeadFolded?: boolean;
   onChange?: (text: string) => void;
   onRun?: () => void;
-}
-
-/** The word at the place of a mistake. */
-function diagnostic(state: EditorState, mistake: Mistake): Diagnostic {
-  const line = state.doc.line(Math.min(Math.max(1, mistake.line), state.doc.lines));
-  let from = Math.min(line.from + Math.max(0, mistake.column - 1), line.to);
-  const rest = state.sliceDoc(from, line.to);
-  const length = /^(?:`[^`]*`|[\w.@]+|\S)/.exec(rest)?.[0].length ?? 0;
-  // At the end of the text, the last character is what can be underlined.
-  if (length === 0) from = Math.max(0, from - 1);
-  return { from, to: Math.max(from + length, Math.min(from + 1, state.doc.length)), severity: "error", message: mistake.message };
 }
 
 /** Types over a selection without the browser's own editing: that copies the styles of what was selected into an attribute,
@@ -73,10 +60,11 @@ export default function Editor(props: EditorProps) {
       doc: props.text,
       extensions: [
         Prec.highest(keymap.of([
-          { key: "Mod-Enter", run: () => (latest.current.onRun?.(), true) },
-          { key: "Shift-Enter", run: () => (latest.current.onRun?.(), true) },
+          { key: "Mod-Enter", run: (view) => (closeCompletion(view), latest.current.onRun?.(), true) },
+          { key: "Shift-Enter", run: (view) => (closeCompletion(view), latest.current.onRun?.(), true) },
         ])),
-        EditorView.domEventHandlers({ beforeinput: replaceSelection }),
+        // Completion that is still being looked for when the focus goes would open all the same, and stay.
+        EditorView.domEventHandlers({ beforeinput: replaceSelection, blur: (_, view) => void setTimeout(() => closeCompletion(view)) }),
         history(),
         drawSelection(),
         lineNumbers(),
@@ -84,10 +72,11 @@ export default function Editor(props: EditorProps) {
         bracketMatching(),
         closeBrackets(),
         autocompletion({ icons: false }),
-        keymap.of([{ key: "Tab", run: acceptCompletion }, ...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap, ...(props.readOnly ? [] : [indentWithTab])]),
+        keymap.of([{ key: "Tab", run: acceptCompletion }, ...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, ...(props.readOnly ? [] : [indentWithTab])]),
         language.current.of(extensionOf(props.language, () => latest.current.tables ?? new Map())),
         syntaxHighlighting(colours),
         theme,
+        folding,
         EditorView.lineWrapping,
         EditorState.readOnly.of(props.readOnly ?? false),
         EditorView.contentAttributes.of({ "aria-label": props.label }),
@@ -101,6 +90,7 @@ export default function Editor(props: EditorProps) {
       ],
     });
     view.current = new EditorView({ state, parent: root as unknown as Element, root });
+    if (props.isHeadFolded) foldHead(view.current);
     return () => view.current?.destroy();
   }, []);
 
@@ -116,7 +106,10 @@ export default function Editor(props: EditorProps) {
 
   useEffect(() => {
     const editor = view.current;
-    if (editor) editor.dispatch(setDiagnostics(editor.state, (props.mistakes ?? []).map((mistake) => diagnostic(editor.state, mistake))));
+    if (!editor) return;
+    const found = props.mistakes ?? [];
+    if (found.length > 0) unfold(editor);
+    editor.dispatch(setDiagnostics(editor.state, found.map((mistake) => diagnostic(editor.state, mistake))));
   }, [props.mistakes]);
 
   return <div class="editor" ref={host} data-editor />;
@@ -124,5 +117,5 @@ export default function Editor(props: EditorProps) {
 
 function extensionOf(language: "sql" | "lql", tables: () => Tables) {
   if (language === "lql") return [lql, lql.data.of({ autocomplete: completeLql(tables) })];
-  return [sql({ dialect, upperCaseKeywords: true }).language, dialect.language.data.of({ autocomplete: completeSql(tables) })];
+  return [sql({ dialect, upperCaseKeywords: true }).language, marks, dialect.language.data.of({ autocomplete: completeSql(tables) })];
 }

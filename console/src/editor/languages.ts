@@ -4,11 +4,13 @@ import { StreamLanguage } from "@codemirror/language";
 import functions from "../functions.json";
 
 const KEYWORDS =
-  "all and any array as asc between by case cast cross current_row desc distinct else end except exists false following for from full group grouping having ilike in inner intersect interval is join last lateral left like limit natural not null nulls first offset on or order ordinal outer over partition preceding qualify range recursive replace right rollup cube row rows safe_offset safe_ordinal safe_cast select sets struct tablesample then true unbounded union unnest using when where window with at time zone extract day hour minute second month year week quarter microsecond millisecond";
-const TYPES = "bool int64 float64 numeric bignumeric decimal bigdecimal string bytes date datetime time timestamp interval json";
+  "all and any array as asc between by case cast corresponding cross current_row desc distinct else end except exists false following for from full group grouping having ilike in inner intersect interval is join last lateral left like limit natural not null nulls first offset on or order ordinal outer over partition preceding qualify recursive replace right rollup cube row rows safe_offset safe_ordinal safe_cast select sets struct tablesample then true unbounded union unnest using when where window with at time zone extract day hour minute second month year week quarter microsecond millisecond pivot unpivot include exclude";
+/** The words of pipe operators that are no words of other queries. */
+const PIPES = "aggregate assert drop extend rename set";
+const TYPES = "bool int64 float64 numeric bignumeric decimal bigdecimal string bytes date datetime time timestamp interval json range";
 
 export const dialect = SQLDialect.define({
-  keywords: KEYWORDS,
+  keywords: `${KEYWORDS} ${PIPES}`,
   types: TYPES,
   builtin: functions.map((name) => name.toLowerCase()).join(" "),
   identifierQuotes: "`",
@@ -20,7 +22,12 @@ export const dialect = SQLDialect.define({
   unquotedBitLiterals: false,
 });
 
-export const keywords = KEYWORDS.split(" ").map((word) => word.toUpperCase());
+/** What completion offers: words that stand together are one. */
+export const keywords = [
+  ...KEYWORDS.split(" ").filter((word) => !/^(by|group|order|partition)$/.test(word)).map((word) => word.toUpperCase()),
+  ...["GROUP BY", "ORDER BY", "PARTITION BY"],
+];
+export const types = TYPES.split(" ").map((word) => word.toUpperCase());
 
 export const lql = StreamLanguage.define<null>({
   name: "lql",

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isAbort, isOvertaken, json, linesOf, onlyIf, segment, tagged, type Schemas } from "../api/client";
 import { reloadEndpoints } from "../api/document";
-import type { Mistake } from "../editor/Editor";
+import type { Mistake } from "../editor/mistakes";
 import { Editor } from "../editor/Lazy";
 import { mistakesOf } from "../editor/mistakes";
 import { T } from "../text";
@@ -12,6 +12,7 @@ import { dropDraft, useDraft } from "../drafts";
 import { ago } from "../result/format";
 import { Aside, Conflict } from "./Conflict";
 import { type Draft, draftFrom, draftName, type Fields, fieldsOf, isSame, merged, type Read, written } from "./draft";
+import { useSources } from "../query/schema";
 import type { EndpointRecord } from "../api/records";
 import { ParameterList } from "./ParameterList";
 
@@ -44,6 +45,7 @@ function Form({ read, first, sources, onSaved, onNewer }: { read: Read | null; f
   const start = record ? fieldsOf(record) : first;
   const own = kept.value;
   const { fields, base } = own;
+  const tables = useSources(sources, fields.query ?? "");
   /** The fields as they are now, for what goes on after an answer. */
   const latest = useRef(own);
   latest.current = own;
@@ -149,7 +151,7 @@ function Form({ read, first, sources, onSaved, onNewer }: { read: Read | null; f
         <Field label={T.endpoints.description}>{(id) => <input id={id} value={fields.description ?? ""} onInput={(event) => set({ description: event.currentTarget.value })} />}</Field>
         <div class="field">
           <h2>{T.endpoints.query}</h2>
-          <Editor lines={16} text={fields.query ?? ""} language="sql" label={T.endpoints.query} mistakes={mistakes} tables={new Map(sources.map((name) => [name, []]))} readOnly={isCode} onChange={(query) => set({ query })} onRun={() => void check()} />
+          <Editor lines={16} text={fields.query ?? ""} language="sql" label={T.endpoints.query} mistakes={mistakes} tables={tables} readOnly={isCode} isHeadFolded={record === null} onChange={(query) => set({ query })} onRun={() => void check()} />
           <p class="hint">{isCode ? T.endpoints.codeHint : T.endpoints.queryHint}</p>
         </div>
         <ParameterList parameters={fields.parameters ?? []} onChange={(parameters) => set({ parameters })} />

@@ -4,6 +4,7 @@ import { endpoints } from "../api/document";
 import { Editor } from "../editor/Lazy";
 import { route, visits } from "../route";
 import { T } from "../text";
+import { isTaken } from "../ui/Keys";
 import { Alert, Empty } from "../ui/parts";
 import { Histogram, Results } from "./Results";
 import * as live from "./live";
@@ -49,15 +50,14 @@ export function Explore() {
   }, [name, ready, known, named.join("\n")]);
   useEffect(() => {
     const key = (event: KeyboardEvent): void => {
-      const typing = (event.target as HTMLElement).closest("input, textarea, select, [data-editor]") !== null;
-      if (event.key === "/" && !typing) {
-        event.preventDefault();
-        document.querySelector("[data-editor]")?.shadowRoot?.querySelector<HTMLElement>(".cm-content")?.focus();
-      } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
         void state.start();
-      } else if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey && document.querySelector("dialog[open]") === null) {
-        if (event.key === "l" && state.missing.value.length === 0) state.setLive(!state.isLive.value);
+      } else if (!isTaken(event)) {
+        if (event.key === "/") {
+          event.preventDefault();
+          document.querySelector("[data-editor]")?.shadowRoot?.querySelector<HTMLElement>(".cm-content")?.focus();
+        } else if (event.key === "l" && state.missing.value.length === 0) state.setLive(!state.isLive.value);
         else if (event.key === "p" && live.isOn.value) live.pause(!live.isPaused.value);
       }
     };

@@ -3,10 +3,12 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { filterLql, filterSql, type Path } from "../result/path";
 import { count } from "../result/format";
 import { variablesOf } from "../result/colours";
-import { Chart } from "../result/Chart";
+import { canChart, Chart } from "../result/Chart";
 import { Detail } from "../result/Detail";
 import { Json } from "../result/Json";
 import Plot from "../result/Plot";
+import type { PlotOptions } from "../result/plot";
+import type { Histogram as Bars } from "../query/histogram";
 import { summary } from "../result/summary";
 import { Table } from "../result/Table";
 import { numberOf, placeOf, type Result, type Type, type Value } from "../result/types";
@@ -19,28 +21,50 @@ import * as state from "./state";
 
 const ORDER = ["info", "debug", "other", "warning", "error"];
 
+function plotOf(bars: Bars, height: number): PlotOptions {
+  // Errors stand on top, where they are seen.
+  const series = [...bars.series].sort((a, b) => ORDER.indexOf(severityOf(a.name)) - ORDER.indexOf(severityOf(b.name)) || a.name.localeCompare(b.name)).slice(-12);
+  const variables = variablesOf(series.map((one) => one.name));
+  return {
+    times: bars.times,
+    width: bars.width,
+    range: bars.range,
+    kind: "stacked" as const,
+    height,
+    series: series.map((one, at) => ({ name: one.name === "" ? (series.length > 1 ? T.histogram.without : T.histogram.rows) : one.name, variable: variables[at] as string, values: one.counts })),
+    onZoom: state.zoom,
+  };
+}
+
+/** Whether the rows over time are the chart, because the result has no other. */
+function isChart(): boolean {
+  const result = state.result.value;
+  return state.view.value === "chart" && result !== null && result.rows > 0 && !canChart(result) && (state.bars.value?.total ?? 0) > 0;
+}
+
 export function Histogram() {
   const bars = state.bars.value;
-  const options = useMemo(() => {
-    if (!bars) return null;
-    // Errors stand on top, where they are seen.
-    const series = [...bars.series].sort((a, b) => ORDER.indexOf(severityOf(a.name)) - ORDER.indexOf(severityOf(b.name)) || a.name.localeCompare(b.name)).slice(-12);
-    const variables = variablesOf(series.map((one) => one.name));
-    return {
-      times: bars.times,
-      width: bars.width,
-      range: bars.range,
-      kind: "stacked" as const,
-      height: 108,
-      series: series.map((one, at) => ({ name: one.name === "" ? (series.length > 1 ? T.histogram.without : T.histogram.rows) : one.name, variable: variables[at] as string, values: one.counts })),
-      onZoom: state.zoom,
-    };
-  }, [bars]);
+  const options = useMemo(() => bars && plotOf(bars, 108), [bars]);
+  if (isChart()) return null;
   // The place is kept while rows are counted, so that the table does not jump.
   if (!options || !bars || bars.total === 0) return <div class={`histogram ${state.running.value && state.mode.value !== "saved" && !state.isLive.value ? "" : "none"}`} />;
   return (
     <div class="histogram" data-total={bars.total}>
       <Plot options={options} label={T.histogram.label(count(bars.total))} />
+    </div>
+  );
+}
+
+/** The rows over time in place of a chart of the result. */
+function Counts({ bars }: { bars: Bars }) {
+  const options = useMemo(() => plotOf(bars, 300), [bars]);
+  return (
+    <div class="chart">
+      <Plot options={options} label={T.histogram.label(count(bars.total))} />
+      <div class="actions">
+        <button type="button" onClick={() => void state.countOverTime()}>{T.chart.count}</button>
+        <span class="hint">{T.chart.countHint}</span>
+      </div>
     </div>
   );
 }
@@ -114,7 +138,8 @@ export function Results() {
             {open && <Detail result={open.result} row={open.row} onClose={close} onMove={(row) => (state.chosenRow.value = numberOf(open.result, row))} actions={state.mode.value === "saved" ? {} : { filter }} />}
           </>
         )}
-        {result && result.rows > 0 && view === "chart" && <Chart result={result} onCount={state.isLive.value || state.mode.value === "saved" ? undefined : () => void state.countOverTime()} />}
+        {isChart() && state.bars.value && <Counts bars={state.bars.value} />}
+        {result && result.rows > 0 && view === "chart" && !isChart() && <Chart result={result} onCount={state.isLive.value || state.mode.value === "saved" ? undefined : () => void state.countOverTime()} />}
         {result && result.rows > 0 && view === "json" && <Json result={result} />}
       </div>
     </section>

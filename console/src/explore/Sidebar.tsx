@@ -4,9 +4,12 @@ import { messageOf } from "../api/client";
 import { endpoints } from "../api/document";
 import { ParameterField } from "../query/ParameterField";
 import { count } from "../result/format";
+import type { Value } from "../result/types";
+import { tokens } from "../sqlText";
 import { T } from "../text";
 import { Alert, Field, styled } from "../ui/parts";
-import { columnsOf, statisticsOf, type TableStatistics } from "./fields";
+import { filterLql, filterRowsSql } from "../result/path";
+import { columnsOf, type Example, type FieldStatistics, statisticsOf, type TableStatistics } from "./fields";
 import * as state from "./state";
 
 /** The most fields of a table that are listed. */
@@ -129,7 +132,7 @@ function Table({ name, onTable }: { name: string; onTable: (table: string) => vo
                     </span>
                   </summary>
                   <p class="hint">{T.explore.filled(field.filled, found.rows)}</p>
-                  {field.examples.map((example) => <code key={example}>{example}</code>)}
+                  {field.examples.map((example) => <Found key={example.text} table={name} field={field} example={example} />)}
                 </details>
               </li>
             ))}
@@ -140,5 +143,35 @@ function Table({ name, onTable }: { name: string; onTable: (table: string) => vo
       )}
       {found && <p class="hint">{count(found.fields.length)} {T.explore.fields}</p>}
     </details>
+  );
+}
+
+/** The query with the condition that a field of a table has a value; one over that table, where it is of another one. Null where a
+ *  condition cannot be written. */
+function narrowed(table: string, { at, type }: FieldStatistics, value: Value): string | null {
+  if (state.mode.value === "lql") return state.namedTable.value === table ? filterLql(state.text.value, at, value, type, false) : null;
+  const isOfTable = tokens(state.text.value).some((token) => token.text.replace(/^`|`$/g, "").toLowerCase() === table.toLowerCase());
+  return filterRowsSql(isOfTable ? state.text.value : state.firstQuery(table, state.tables.value.get(table)), at, value, type);
+}
+
+/** A value of a field, and in how many rows of the sample it is; a click asks for the rows that have it. */
+function Found({ table, field, example }: { table: string; field: FieldStatistics; example: Example }) {
+  const { text, value, rows } = example;
+  if (value === undefined || state.mode.value === "saved" || !/^(text|number|boolean|timestamp)$/.test(field.type.kind)) return <code>{text}</code>;
+  const ask = (): void => {
+    const changed = narrowed(table, field, value);
+    if (changed === null) {
+      state.failure.value = T.detail.noFilter;
+      return;
+    }
+    state.leaveText();
+    state.text.value = changed;
+    void state.start();
+  };
+  return (
+    <button type="button" class="example" title={T.explore.only(field.path, text)} onClick={ask}>
+      <code>{text}</code>{" "}
+      <span>{count(rows)}</span>
+    </button>
   );
 }

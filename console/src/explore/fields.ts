@@ -2,18 +2,30 @@
 // what stands in it.
 import { run, type Parameters } from "../result/run";
 import { fieldOf, text } from "../result/format";
+import { dotted, type Path, type Step } from "../result/path";
 import { recordOf, type Field, type Result, type Type, type Value } from "../result/types";
 import { identifier } from "../sqlText";
 
 const SAMPLE = 200;
-const EXAMPLES = 4;
+const EXAMPLES = 6;
+/** The longest example, in characters. */
+const LONGEST = 80;
 
 /** A field with a value that is no record. */
 export interface FieldStatistics {
   path: string;
+  at: Path;
   type: Type;
   filled: number;
-  examples: string[];
+  /** What stands there most often in the sample. */
+  examples: Example[];
+}
+
+export interface Example {
+  text: string;
+  /** The value, where its text is all of it. */
+  value: Value | undefined;
+  rows: number;
 }
 
 export interface TableStatistics {
@@ -33,26 +45,28 @@ export async function statisticsOf(endpoint: string, parameters: Parameters, tab
 }
 
 export function statistics(result: Result): TableStatistics {
-  const found = new Map<string, FieldStatistics & { seen: Set<string> }>();
-  const visit = (path: string, value: Value, type: Type): void => {
+  const found = new Map<string, FieldStatistics & { seen: Map<string, Example> }>();
+  const visit = (at: Path, value: Value, type: Type): void => {
     const record = recordOf(type);
     if (record?.fields) {
       const inner = Array.isArray(value) ? (value[0] ?? null) : value;
-      for (const field of record.fields) visit(`${path}.${field.name}`, fieldOf(inner, field.name), field.type);
+      const steps: Step[] = type.kind === "list" ? [...at.steps, { element: 0, ofRecords: true }] : at.steps;
+      for (const field of record.fields) visit({ ...at, steps: [...steps, { field: field.name }] }, fieldOf(inner, field.name), field.type);
       return;
     }
-    const known = found.get(path) ?? { path, type, filled: 0, examples: [], seen: new Set<string>() };
+    const path = dotted(at);
+    const known = found.get(path) ?? { path, at, type, filled: 0, examples: [], seen: new Map<string, Example>() };
     found.set(path, known);
     if (value === null) return;
     known.filled += 1;
-    const shown = text(value, type, 80);
-    if (known.examples.length < EXAMPLES && !known.seen.has(shown)) {
-      known.seen.add(shown);
-      known.examples.push(shown);
-    }
+    const whole = text(value, type, LONGEST + 1);
+    const shown = whole.slice(0, LONGEST);
+    const example = known.seen.get(shown) ?? { text: shown, value: shown === whole ? value : undefined, rows: 0 };
+    known.seen.set(shown, { ...example, rows: example.rows + 1 });
   };
   result.columns.forEach((column, at) => {
-    for (let row = 0; row < Math.max(1, result.rows); row += 1) visit(column.name, row < result.rows ? result.cell(row, at) : null, column.type);
+    for (let row = 0; row < Math.max(1, result.rows); row += 1) visit({ column: column.name, steps: [] }, row < result.rows ? result.cell(row, at) : null, column.type);
   });
-  return { rows: result.rows, fields: [...found.values()] };
+  const fields = [...found.values()].map(({ seen, ...field }) => ({ ...field, examples: [...seen.values()].sort((a, b) => b.rows - a.rows).slice(0, EXAMPLES) }));
+  return { rows: result.rows, fields };
 }

@@ -4,10 +4,10 @@ import { computed, signal } from "@preact/signals";
 import { isAbort, messageOf } from "../api/client";
 import { type EndpointInfo, endpoints, timeBounds } from "../api/document";
 import { onForget } from "../api/session";
-import type { Mistake } from "../editor/Editor";
+import type { Mistake } from "../editor/mistakes";
 import { mistakesOf } from "../editor/mistakes";
 import { type Histogram, histogram, overTime } from "../query/histogram";
-import { around, followed, identifier, onlyTable, withCondition } from "../sqlText";
+import { around, followed, identifier, onlyTable, withRowCondition } from "../sqlText";
 import { absolute, boundsOf, RELATIVE, type RangeText } from "../query/timeRange";
 import { type Parameters, run } from "../result/run";
 import type { Field, Result } from "../result/types";
@@ -398,7 +398,7 @@ export function leave(): void {
 /** Narrows the view to a range of time. */
 export function zoom(from: number, to: number): void {
   if (bounds.value) range.value = absolute({ start: from, end: to });
-  else if (mode.value === "sql") text.value = withCondition(text.value, `timestamp >= TIMESTAMP_MICROS(${Math.round(from * 1000)}) AND timestamp < TIMESTAMP_MICROS(${Math.round(to * 1000)})`);
+  else if (mode.value === "sql") text.value = withRowCondition(text.value, `timestamp >= TIMESTAMP_MICROS(${Math.round(from * 1000)}) AND timestamp < TIMESTAMP_MICROS(${Math.round(to * 1000)})`);
   else if (mode.value === "lql") text.value = `${text.value} t:>=${new Date(from).toISOString()} t:<${new Date(to).toISOString()}`.trim();
   void start();
 }

@@ -3,7 +3,7 @@ import { type Parameters, run } from "../result/run";
 import type { Field, Value } from "../result/types";
 import { sqlPath } from "../result/path";
 import { severityPath, typeAt } from "../result/severity";
-import { body, identifier, select } from "../sqlText";
+import { identifier, rows } from "../sqlText";
 
 export interface Range {
   /** In milliseconds since 1970; the end does not belong to it. */
@@ -60,14 +60,13 @@ export function overTime({ mode, text, range, columns }: Pick<Asked, "mode" | "t
   const span = range ? range.end - range.start : Infinity;
   const unit = span <= 10_800_000 ? "minute" : span <= 1_209_600_000 ? "hour" : "day";
   if (mode === "lql") return `${filtersOf(text)} c:count(*) c:group_by(t::${unit})`.trim();
-  const found = select(text);
-  const from = found && body(found, "FROM");
-  if (!found || !from) return null;
-  const where = body(found, "WHERE");
+  const found = rows(text);
+  if (!found) return null;
+  const { head, from, where } = found;
   const level = severitySql(columns);
   const by = level ? `,\n  ${level.sql} AS ${identifier(level.name)}` : "";
   const group = level ? `${unit}, ${identifier(level.name)}` : unit;
-  return `${found.head}SELECT\n  TIMESTAMP_TRUNC(timestamp, ${unit.toUpperCase()}) AS ${unit}${by},\n  COUNT(*) AS total\nFROM ${from}${where ? `\nWHERE ${where}` : ""}\nGROUP BY ${group}\nORDER BY ${unit}`;
+  return `${head}SELECT\n  TIMESTAMP_TRUNC(timestamp, ${unit.toUpperCase()}) AS ${unit}${by},\n  COUNT(*) AS total\nFROM ${from}${where ? `\nWHERE ${where}` : ""}\nGROUP BY ${group}\nORDER BY ${unit}`;
 }
 
 /** What a query in LQL filters by, without what it selects and draws. */
@@ -77,14 +76,13 @@ function filtersOf(text: string): string {
 }
 
 async function ofSql({ endpoint, parameters, text, range, columns }: Asked, signal: AbortSignal): Promise<Histogram | null> {
-  const found = select(text);
-  const from = found && body(found, "FROM");
-  if (!found || !from) return null;
-  const where = body(found, "WHERE");
-  const rows = `FROM ${from}${where ? `\nWHERE ${where}` : ""}`;
+  const found = rows(text);
+  if (!found) return null;
+  const { head, from, where } = found;
+  const source = `FROM ${from}${where ? `\nWHERE ${where}` : ""}`;
   let bounds = range;
   if (!bounds) {
-    const extent = await run(endpoint, { ...parameters, sql: `${found.head}SELECT MIN(timestamp) AS a, MAX(timestamp) AS b ${rows}` }, signal);
+    const extent = await run(endpoint, { ...parameters, sql: `${head}SELECT MIN(timestamp) AS a, MAX(timestamp) AS b ${source}` }, signal);
     const [first, last] = [extent.rows ? extent.cell(0, 0) : null, extent.rows ? extent.cell(0, 1) : null];
     if (typeof first !== "number" || typeof last !== "number") return null;
     bounds = { start: first, end: last + 1 };
@@ -92,7 +90,7 @@ async function ofSql({ endpoint, parameters, text, range, columns }: Asked, sign
   const width = widthOf(bounds);
   const seconds = width / 1000;
   const level = severitySql(columns)?.sql ?? "''";
-  const by = (series: string) => `${found.head}SELECT TIMESTAMP_SECONDS(DIV(UNIX_SECONDS(timestamp), ${seconds}) * ${seconds}) AS t, ${series} AS k, COUNT(*) AS n\n${rows}\nGROUP BY t, k`;
+  const by = (series: string) => `${head}SELECT TIMESTAMP_SECONDS(DIV(UNIX_SECONDS(timestamp), ${seconds}) * ${seconds}) AS t, ${series} AS k, COUNT(*) AS n\n${source}\nGROUP BY t, k`;
   let answer = await run(endpoint, { ...parameters, sql: by(level) }, signal);
   // Counts that are cut off would be wrong: then one series, and none if even that has more rows than the endpoint gives.
   if (answer.truncated && level !== "''") answer = await run(endpoint, { ...parameters, sql: by("''") }, signal);

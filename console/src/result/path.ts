@@ -1,6 +1,6 @@
 // A place in a record, and the conditions in SQL and LQL that a click on a value adds to the query.
 import type { Type, Value } from "./types";
-import { around, expressions, identifier, literal, withCondition } from "../sqlText";
+import { around, expressions, identifier, literal, withCondition, withRowCondition } from "../sqlText";
 
 /** A step into a value: a field of a record, or an element of a list. */
 export type Step = { field: string } | { element: number; ofRecords: boolean };
@@ -39,26 +39,32 @@ function constant(value: Value, type: Type): string | null {
   }
 }
 
-/** The statement with the condition that a value is there, or is not. Null where the value has no such condition. */
+/** The condition that a value is there, or is not. Null where the value has no such condition. */
+function conditionOf(path: Path, value: Value, type: Type, exclude: boolean, base = identifier(path.column)): string | null {
+  if (value === null) return `${sqlPath(path, base)} IS ${exclude ? "NOT " : ""}NULL`;
+  const text = constant(value, type);
+  if (text === null) return null;
+  const last = path.steps.at(-1);
+  if (last && "element" in last) {
+    const list = sqlPath({ ...path, steps: path.steps.slice(0, -1) }, base);
+    return `${exclude ? "NOT " : ""}COALESCE(${text} IN UNNEST(${list}), FALSE)`;
+  }
+  return exclude ? `${sqlPath(path, base)} IS DISTINCT FROM ${text}` : `${sqlPath(path, base)} = ${text}`;
+}
+
+/** The statement with the condition that a value of its result is there, or is not. Null where the value has no such condition. */
 export function filterSql(sql: string, path: Path, value: Value, type: Type, exclude: boolean): string | null {
   const known = expressions(sql);
   // Where the column is computed from several rows, the condition goes around the statement.
-  const base = known ? (known.get(path.column) ?? identifier(path.column)) : identifier(path.column);
-  const last = path.steps.at(-1);
-  let condition: string;
-  if (value === null) {
-    condition = `${sqlPath(path, base)} IS ${exclude ? "NOT " : ""}NULL`;
-  } else {
-    const text = constant(value, type);
-    if (text === null) return null;
-    if (last && "element" in last) {
-      const list = sqlPath({ ...path, steps: path.steps.slice(0, -1) }, base);
-      condition = `${exclude ? "NOT " : ""}COALESCE(${text} IN UNNEST(${list}), FALSE)`;
-    } else {
-      condition = exclude ? `${sqlPath(path, base)} IS DISTINCT FROM ${text}` : `${sqlPath(path, base)} = ${text}`;
-    }
-  }
+  const condition = conditionOf(path, value, type, exclude, known?.get(path.column));
+  if (condition === null) return null;
   return known ? withCondition(sql, condition) : around(sql, condition);
+}
+
+/** The same of a value of the table that the statement reads, whatever it makes of its rows. */
+export function filterRowsSql(sql: string, path: Path, value: Value, type: Type): string | null {
+  const condition = conditionOf(path, value, type, false);
+  return condition === null ? null : withRowCondition(sql, condition);
 }
 
 /** As filterSql, for LQL. */

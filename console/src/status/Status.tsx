@@ -112,37 +112,43 @@ export default function Status() {
       {error && read !== null && <Alert kind="warning" message={T.status.old(time(read).slice(0, 19))} />}
       {!error && ready?.problems?.map((one) => <Alert key={one.what} message={one.message} />)}
       {!error && ready?.warnings?.map((one) => <Alert key={one.what} kind="warning" message={one.message} />)}
-      {samples.length > 0 && (
-        <dl class={`figures six ${error ? "stale" : ""}`}>
-          <Figure name={T.status.segments} value={count(value("tidegate_store_segments"))} />
-          <Figure name={T.status.stored} value={count(value("tidegate_store_segment_events"))} />
-          <Figure name={T.status.size} value={bytes(value("tidegate_store_segment_bytes"))} />
-          <Room name={T.status.unflushed} used={value("tidegate_store_unflushed_bytes")} limit={value("tidegate_store_unflushed_limit_bytes")} />
-          <Figure name={T.status.merging} value={count(value("tidegate_store_segments_merging"))} />
-          <Figure name={T.status.queries} value={`${count(value("tidegate_queries_running"))} / ${count(value("tidegate_queries_places"))}`} share={value("tidegate_queries_running") / value("tidegate_queries_places")} />
-          <Figure name={T.status.waiting} value={count(value("tidegate_queries_waiting"))} />
-          <Room name={T.status.kept(count(value("tidegate_cache_entries")))} used={value("tidegate_cache_bytes")} limit={value("tidegate_cache_limit_bytes")} />
-          <Figure name={T.status.hits} value={lookups > 0 ? `${Math.round((100 * hits) / lookups)} %` : T.common.none} share={lookups > 0 ? hits / lookups : 0} />
-          <Figure name={T.status.resident} value={bytes(value("process_resident_memory_bytes"))} />
-          <Room name={T.status.statements} used={value("tidegate_statements_memory_bytes")} limit={value("tidegate_statements_memory_limit_bytes")} />
-          <Room name={T.status.footers} used={value("tidegate_footers_bytes")} limit={value("tidegate_footers_limit_bytes")} />
-          <Room name={T.status.unread} used={value("tidegate_answers_bytes")} limit={value("tidegate_answers_limit_bytes")} />
-          <Room name={T.status.disk} used={value("tidegate_disk_used_bytes")} limit={value("tidegate_disk_bytes")} />
-          <Figure name={T.status.connections} value={count(value("tidegate_connections"))} />
-        </dl>
-      )}
-      <p class="hint">{T.status.since}</p>
-      <div class={`plots ${error ? "stale" : ""}`}>
-        <Picture title={T.status.ingest} points={points} series={[["events", T.status.events, "--accent"], ["refused", T.status.refused, "--error-mark"]]} />
-        <Picture title={T.status.rate} points={points} series={[["good", T.status.good, "--info"], ["wrong", T.status.wrong, "--warn-mark"], ["failed", T.status.failed, "--error-mark"]]} />
-        <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
-        <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
-        <Picture title={T.status.memory} points={points} format={bytes} series={[["resident", T.status.process, "--info"], ["statements", T.status.ofStatements, "--s4"], ["unflushed", T.status.ofEvents, "--s2"]]} />
-        <Picture title={T.status.segmentsOverTime} points={points} format={count} series={[["segments", T.status.stand, "--accent"], ["merging", T.status.inMerge, "--warn-mark"]]} />
-      </div>
-      {ready?.workers && <Workers workers={ready.workers} samples={samples} />}
       <FiringAlerts />
       <SlowQueries />
+      <section class="stack" aria-label={T.status.charts}>
+        <h2>{T.status.charts}</h2>
+        <p class="hint">{T.status.since}</p>
+        <div class={`plots ${error ? "stale" : ""}`}>
+          <Picture title={T.status.ingest} points={points} series={[["events", T.status.events, "--accent"], ["refused", T.status.refused, "--error-mark"]]} />
+          <Picture title={T.status.rate} points={points} series={[["good", T.status.good, "--info"], ["wrong", T.status.wrong, "--warn-mark"], ["failed", T.status.failed, "--error-mark"]]} />
+          <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
+          <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
+          <Picture title={T.status.memory} points={points} format={bytes} series={[["resident", T.status.process, "--info"], ["statements", T.status.ofStatements, "--s4"], ["unflushed", T.status.ofEvents, "--s2"]]} />
+          <Picture title={T.status.segmentsOverTime} points={points} format={count} series={[["segments", T.status.stand, "--accent"], ["merging", T.status.inMerge, "--warn-mark"]]} />
+        </div>
+      </section>
+      {ready?.workers && <Workers workers={ready.workers} samples={samples} />}
+      {samples.length > 0 && (
+        <section class="stack" aria-label={T.status.holds}>
+          <h2>{T.status.holds}</h2>
+          <dl class={`figures six ${error ? "stale" : ""}`}>
+            <Figure name={T.status.queries} value={`${count(value("tidegate_queries_running"))} / ${count(value("tidegate_queries_places"))}`} share={value("tidegate_queries_running") / value("tidegate_queries_places")} />
+            <Figure name={T.status.waiting} value={count(value("tidegate_queries_waiting"))} />
+            <Figure name={T.status.connections} value={count(value("tidegate_connections"))} />
+            <Figure name={T.status.hits} value={lookups > 0 ? `${Math.round((100 * hits) / lookups)} %` : T.common.none} share={lookups > 0 ? hits / lookups : 0} />
+            <Figure name={T.status.resident} value={bytes(value("process_resident_memory_bytes"))} />
+            <Room name={T.status.statements} used={value("tidegate_statements_memory_bytes")} limit={value("tidegate_statements_memory_limit_bytes")} />
+            <Room name={T.status.disk} used={value("tidegate_disk_used_bytes")} limit={value("tidegate_disk_bytes")} />
+            <Figure name={T.status.size} value={bytes(value("tidegate_store_segment_bytes"))} />
+            <Figure name={T.status.stored} value={count(value("tidegate_store_segment_events"))} />
+            <Room name={T.status.unflushed} used={value("tidegate_store_unflushed_bytes")} limit={value("tidegate_store_unflushed_limit_bytes")} />
+            <Figure name={T.status.segments} value={count(value("tidegate_store_segments"))} />
+            <Figure name={T.status.merging} value={count(value("tidegate_store_segments_merging"))} />
+            <Room name={T.status.kept(count(value("tidegate_cache_entries")))} used={value("tidegate_cache_bytes")} limit={value("tidegate_cache_limit_bytes")} />
+            <Room name={T.status.unread} used={value("tidegate_answers_bytes")} limit={value("tidegate_answers_limit_bytes")} />
+            <Room name={T.status.footers} used={value("tidegate_footers_bytes")} limit={value("tidegate_footers_limit_bytes")} />
+          </dl>
+        </section>
+      )}
     </Page>
   );
 }
