@@ -143,7 +143,9 @@ class Statement:
         sides = [[name for name, of in side if of == kind] for side in (left, right)]
         conditions = [f"{self.pick(sides[0])} = {self.pick(sides[1])}"] if all(sides) and not self.chance(5) else []
         if not conditions or self.chance(3):
-            conditions.append(self.value("BOOL", left + right, 1))
+            # A subquery in the condition of an outer join may read one side only.
+            of_both = compared(lambda kind: self.value(kind, left + right, 0), self)
+            conditions.append(self.pick([of_both, self.value("BOOL", left, 1), self.value("BOOL", right, 1)]))
         return " AND ".join(f"({condition})" for condition in conditions)
 
     def table(self, depth):
@@ -307,7 +309,7 @@ FORMS = {
         lambda of, st, _: f"DIV({of('INT64')}, {st.pick(['2', '-3'])})",
         lambda of, st, _: f"{st.pick(['ABS', 'SIGN'])}({of('INT64')})",
         lambda of, st, _: f"{st.pick(['GREATEST', 'LEAST', 'COALESCE', 'NULLIF'])}({of('INT64')}, {of('INT64')})",
-        lambda of, st, _: f"{st.pick(['LENGTH', 'BYTE_LENGTH', 'ASCII'])}({of('STRING')})",
+        lambda of, st, _: f"{st.pick(['LENGTH', 'BYTE_LENGTH'])}({of('STRING')})",
         lambda of, st, _: f"STRPOS({of('STRING')}, {of('STRING')})",
         lambda of, st, _: f"SAFE_CAST({of('STRING')} AS INT64)",
         lambda of, st, _: f"CAST({of('BOOL')} AS INT64)",
@@ -316,7 +318,7 @@ FORMS = {
         lambda of, st, _: f"TIMESTAMP_DIFF({of('TIMESTAMP')}, {of('TIMESTAMP')}, {st.pick(['SECOND', 'HOUR', 'DAY'])})",
         lambda of, st, _: f"ARRAY_LENGTH({of('ARRAY<INT64>')})",
         lambda of, st, _: f"{of('ARRAY<INT64>')}[SAFE_OFFSET({st.random.randrange(3)})]",
-        lambda of, st, _: f"(SELECT SUM(x) FROM UNNEST({of('ARRAY<INT64>')}) AS x WHERE x > {of('INT64')})",
+        lambda of, st, columns: f"(SELECT SUM(x) FROM UNNEST({of('ARRAY<INT64>')}) AS x WHERE x > {st.value('INT64', columns, 0)})",
         lambda of, st, _: f"IF({of('BOOL')}, {of('INT64')}, {of('INT64')})",
         lambda of, st, _: f"CASE {of('STRING')} WHEN {of('STRING')} THEN {of('INT64')} WHEN 'a' THEN 1 END",
         lambda of, st, columns: subquery(of, st, columns, "(SELECT COUNT(*) {source}{where})"),

@@ -122,7 +122,7 @@ fn main() -> ExitCode {
 }
 
 /// What `cargo xtask test` does.
-const TEST: [Step; 13] = [
+const TEST: [Step; 14] = [
     Step { name: "tools", what: "install what is missing: the guests' target and tools", after: &[], run: tools },
     Step { name: "guests", what: "build the guest endpoints", after: &["tools"], run: guests::build },
     Step { name: "sdk", what: "the tests of the SDK and of the endpoints in Rust", after: &[], run: guests::tests },
