@@ -12,7 +12,7 @@
 //!
 //! - `wording`, `re2`, [`types`]: messages, texts, the types of the dialect;
 //! - [`context`]: the execution context;
-//! - `arrays`, `rows`, `kernel`: what kernels are made of;
+//! - `arrays`, `row_form`, `rows`, `kernel`: what kernels are made of;
 //! - `conversion`, `arithmetic`, `decimal`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `tenant_value`, `array_sets`,
 //!   `array_membership`, `array`, [`time`], [`range`]: the kernels;
 //! - [`encode`]: values as JSON, as results show them;
@@ -40,6 +40,7 @@ mod net;
 mod number;
 pub mod range;
 mod re2;
+mod row_form;
 mod row_key;
 mod rows;
 pub mod scalar;
