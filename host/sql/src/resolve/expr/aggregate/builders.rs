@@ -318,9 +318,13 @@ pub(super) fn sketch_of(call: AggregateCall<'_>) -> Result<Built> {
     };
     let (of, ty) = match &call.first.ty {
         Type::Int64 => (SketchOf::Int64, Type::String),
+        Type::Numeric | Type::BigNumeric => (SketchOf::Numeric, Type::String),
         Type::String | Type::Null => (SketchOf::String, Type::String),
         Type::Bytes => (SketchOf::Bytes, Type::Bytes),
-        ty => return Err(invalid(format!("HLL_COUNT.INIT takes INT64, STRING or BYTES, not {ty}"), call.at)),
+        ty => {
+            let message = format!("HLL_COUNT.INIT takes INT64, NUMERIC, BIGNUMERIC, STRING or BYTES, not {ty}");
+            return Err(invalid(message, call.at));
+        }
     };
     let how = call.how();
     let value = plan_column(call.first.convert(&ty, how)?);
