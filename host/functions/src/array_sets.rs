@@ -9,8 +9,9 @@ use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
-use crate::arrays::{arity, copied_size};
+use crate::arrays::arity;
 use crate::context::{Transient, check, failed};
+use crate::row_form::row_forms;
 
 /// Bytes of an element in a set, beside its own.
 const ENTRY: usize = 32;
@@ -105,11 +106,8 @@ fn shared(arguments: [&ArrayRef; 2], rows: usize, all: bool) -> Result<ArrayRef>
 
 /// The elements in a form in which they are compared by their bytes.
 pub(crate) fn converted(converter: &RowConverter, elements: ArrayRef, held: &mut Transient) -> Result<Rows> {
-    let bytes = copied_size(&elements).saturating_add(elements.len().saturating_mul(ENTRY));
-    held.grow(bytes).map_err(failed)?;
-    let rows = converter.convert_columns(&[elements])?;
-    held.grow(rows.size().saturating_sub(bytes)).map_err(failed)?;
-    Ok(rows)
+    held.grow(elements.len().saturating_mul(ENTRY)).map_err(failed)?;
+    row_forms(converter, &[elements], held)
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@
 //!
 //! The files, each of which uses only those before it:
 //!
-//! - `wording`, `re2`, [`types`]: messages, texts, the types of the dialect;
+//! - `wording`, `re2`, `re2_bytes`, [`types`]: messages, texts, the types of the dialect;
 //! - [`context`]: the execution context;
-//! - `arrays`, `rows`, `kernel`: what kernels are made of;
+//! - `arrays`, `row_form`, `rows`, `kernel`: what kernels are made of;
 //! - `conversion`, `arithmetic`, `decimal`, `float`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `tenant_value`, `array_sets`,
 //!   `array_membership`, `array`, [`time`], [`range`]: the kernels;
 //! - [`encode`]: values as JSON, as results show them;
@@ -40,6 +40,8 @@ mod net;
 mod number;
 pub mod range;
 mod re2;
+mod re2_bytes;
+mod row_form;
 mod row_key;
 mod rows;
 pub mod scalar;
@@ -54,4 +56,5 @@ pub mod wording;
 pub use arrays::{copied_size, copied_sizes, has_lists};
 pub use kernel::{Fallibility, Kernel};
 pub use re2::translated as translated_pattern;
+pub use re2_bytes::pattern_of_bytes;
 pub use rows::{DistinctTexts, RowNumbers};

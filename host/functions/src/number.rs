@@ -189,17 +189,5 @@ fn scaled(row: &Row, f: fn(f64) -> f64) -> RowResult<f64> {
 
 /// How many bounds are less than or equal to the point.
 fn bucket(row: &Row) -> RowResult<i64> {
-    let null = "an array of RANGE_BUCKET has no NULL elements";
-    let count = if row.is_text(0) {
-        let point = row.text(0);
-        row.texts(1).into_iter().map(|b| b.map(|b| b <= point)).collect::<Option<Vec<_>>>()
-    } else if row.is_float(0) {
-        let point = row.float(0);
-        row.floats(1).into_iter().map(|b| b.map(|b| b <= point)).collect()
-    } else {
-        let point = row.int(0);
-        row.ints(1).into_iter().map(|b| b.map(|b| b <= point)).collect()
-    };
-    let count = count.ok_or(null)?.into_iter().filter(|below| *below).count();
-    Ok(Some(i64::try_from(count).unwrap_or(i64::MAX)))
+    Ok(row.rank(1, 0)?.map(|count| i64::try_from(count).unwrap_or(i64::MAX)))
 }

@@ -2,7 +2,7 @@
 //!
 //! The two differ in few places. In RE2: a `{` that is no repetition is a brace (log viewers search for the beginnings of
 //! JSON); `[` is itself in a class; `&&`, `--` and `~~` are no operations on classes; a `-` after `\w` and the like is
-//! itself; `\<` and `\>` are no word boundaries; `\Q...\E` quotes; `\d`, `\s`, `\w` and `\b` are ASCII only.
+//! itself; `\<` and `\>` are no word boundaries; `\Q...\E` quotes; `\d`, `\s`, `\w`, `\b` and `\B` are ASCII only.
 
 use std::borrow::Cow;
 
@@ -64,8 +64,8 @@ fn escape<'t>(text: &'t str, in_class: bool, made: &mut String) -> &'t str {
         'D' => "^0-9",
         'S' => r"^\t\n\f\r ",
         'W' => "^0-9A-Za-z_",
-        'b' if !in_class => {
-            made.push_str(r"(?-u:\b)");
+        'b' | 'B' if !in_class => {
+            made.push_str(if c == 'b' { r"(?-u:\b)" } else { r"(?-u:\B)" });
             return rest;
         }
         '<' | '>' => {
@@ -243,6 +243,8 @@ mod tests {
             (r"\d", "٣", false),
             (r"\s", "\u{a0}", false),
             (r"\bx\b", "éx", true),
+            (r"^\B.\B", "éé", true),
+            (r"é\B", "éx", false),
             (r"[\d\s]{2}", "1 ", true),
             ("[[:digit:]]", "7", true),
             ("[[:^digit:]]", "7", false),

@@ -10,18 +10,22 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::error::Result;
 
 use crate::arrays::arity;
-use crate::kernel::{Fallibility, Kernel};
+use crate::context::Transient;
+use crate::kernel::Kernel;
+use crate::row_form::row_forms;
+use crate::rows::limit;
 
-pub(crate) const KERNELS: &[Kernel] = &[Kernel::arrays("row_key", 1, DataType::Binary, |arguments, _| keys(arguments))
-    .with_fallibility(Fallibility::Infallible)];
+pub(crate) const KERNELS: &[Kernel] = &[Kernel::arrays("row_key", 1, DataType::Binary, |arguments, _| keys(arguments))];
 
 /// The keys of records, each a row.
 fn keys(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let [records] = arguments else { return Err(arity()) };
     let columns = records.as_struct().columns();
     let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let rows = RowConverter::new(fields)?.convert_columns(columns)?;
-    Ok(Arc::new(rows.try_into_binary()?))
+    let mut held = Transient::default();
+    let rows = row_forms(&RowConverter::new(fields)?, columns, &mut held)?;
+    let too_long = |_| limit("the values that a subquery takes of its query are 2 GiB or more in a batch of rows");
+    Ok(Arc::new(rows.try_into_binary().map_err(too_long)?))
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@
 //! registers that are not 0, each as 4 bytes: 25 bits of its number and 7 of its value, in their order. Of a full sketch of the
 //! default precision these are 128 KiB.
 
-use std::collections::BTreeMap;
-
 use crate::bytes::fingerprint;
 use crate::kernel::Kernel;
 use crate::rows::{Body, RowError, RowResult};
@@ -22,7 +20,7 @@ pub(crate) const KERNELS: &[Kernel] =
 
 /// How many values a sketch is of.
 fn estimate(bytes: &[u8]) -> RowResult<i64> {
-    Sketch::read(bytes).map(|sketch| Some(sketch.estimate())).ok_or_else(|| RowError::from(NO_SKETCH))
+    Sketch::read(bytes).map(|mut sketch| Some(sketch.estimate())).ok_or_else(|| RowError::from(NO_SKETCH))
 }
 
 /// What the bytes of a sketch begin with.
@@ -46,49 +44,129 @@ pub enum SketchOf {
 }
 
 /// A sketch.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sketch {
     of: u8,
     precision: u8,
-    /// The registers that are not 0.
-    registers: BTreeMap<u32, u8>,
+    registers: Registers,
+}
+
+/// The registers of a sketch.
+#[derive(Debug, Clone)]
+enum Registers {
+    /// Those that are not 0, as in the bytes. The first so many are in the order of their numbers, and each is there once; those
+    /// behind them are still to be sorted in.
+    Few(Vec<u32>, usize),
+    /// A byte for each.
+    All(Vec<u8>),
+}
+
+fn packed(place: u32, value: u8) -> u32 {
+    place << 7 | u32::from(value)
+}
+
+fn unpacked(packed: u32) -> (u32, u8) {
+    (packed >> 7, (packed & 0x7f) as u8)
+}
+
+impl Registers {
+    fn set(&mut self, place: u32, value: u8, precision: u8) {
+        match self {
+            Self::All(values) => {
+                if let Some(register) = values.get_mut(place as usize) {
+                    *register = value.max(*register);
+                }
+            }
+            Self::Few(registers, sorted) => {
+                registers.push(packed(place, value));
+                if registers.len() >= 2 * (*sorted).max(64) {
+                    self.settle(precision);
+                }
+            }
+        }
+    }
+
+    /// Sorts registers in, of each its largest value. Where a byte for each register takes no more, they are held so.
+    fn settle(&mut self, precision: u8) {
+        let Self::Few(registers, sorted) = self else { return };
+        if registers.len() > *sorted {
+            registers.sort_unstable();
+            registers.dedup_by(|next, kept| {
+                let same = unpacked(*next).0 == unpacked(*kept).0;
+                if same {
+                    *kept = *next;
+                }
+                same
+            });
+            *sorted = registers.len();
+        }
+        let all = 1 << precision;
+        if registers.len() * size_of::<u32>() >= all {
+            let mut values = vec![0; all];
+            for (place, value) in registers.iter().copied().map(unpacked) {
+                if let Some(register) = values.get_mut(place as usize) {
+                    *register = value;
+                }
+            }
+            *self = Self::All(values);
+        }
+    }
+
+    /// Those that are not 0, in the order of their numbers once they are settled.
+    fn each(&self, mut see: impl FnMut(u32, u8)) {
+        match self {
+            Self::Few(registers, _) => {
+                registers.iter().copied().map(unpacked).for_each(|(place, value)| see(place, value))
+            }
+            Self::All(values) => {
+                (0..).zip(values).filter(|(_, value)| **value > 0).for_each(|(place, value)| see(place, *value));
+            }
+        }
+    }
 }
 
 impl Sketch {
     /// A sketch of no values.
-    pub(crate) fn new(of: u8, precision: u8) -> Self {
-        Self { of, precision, registers: BTreeMap::new() }
+    pub(crate) fn new(of: SketchOf, precision: u8) -> Self {
+        Self::with(of as u8, precision, Vec::new())
+    }
+
+    /// A sketch of sorted registers.
+    fn with(of: u8, precision: u8, registers: Vec<u32>) -> Self {
+        let sorted = registers.len();
+        Self { of, precision, registers: Registers::Few(registers, sorted) }
     }
 
     /// The sketch of some bytes; `None` for what is none.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(6)?;
         let [of, precision] = *head.strip_prefix(&MAGIC)? else { return None };
-        if !PRECISIONS.contains(&precision) || !(1..=4).contains(&of) || !rest.len().is_multiple_of(4) {
+        let (registers, []) = rest.as_chunks() else { return None };
+        if !PRECISIONS.contains(&precision) || !(1..=4).contains(&of) {
             return None;
         }
-        let mut sketch = Self::new(of, precision);
-        for register in rest.chunks_exact(4) {
-            let packed = u32::from_le_bytes(register.try_into().ok()?);
-            let (place, value) = (packed >> 7, (packed & 0x7f) as u8);
-            let fits = place < 1 << precision && (1..=65 - precision).contains(&value);
-            if !fits || sketch.registers.last_key_value().is_some_and(|(last, _)| *last >= place) {
-                return None;
-            }
-            sketch.registers.insert(place, value);
-        }
-        Some(sketch)
+        let registers: Vec<u32> = registers.iter().map(|register| u32::from_le_bytes(*register)).collect();
+        let fits = |(place, value)| place < 1 << precision && (1..=65 - precision).contains(&value);
+        let is_sketch = registers.iter().copied().map(unpacked).all(fits)
+            && registers.is_sorted_by(|one, next| unpacked(*one).0 < unpacked(*next).0);
+        is_sketch.then(|| Self::with(of, precision, registers))
     }
 
     /// Its bytes.
-    pub(crate) fn written(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(6 + 4 * self.registers.len());
+    pub(crate) fn written(&mut self) -> Vec<u8> {
+        self.registers.settle(self.precision);
+        let mut bytes = Vec::with_capacity(6 + size_of::<u32>() * self.len());
         bytes.extend(MAGIC);
         bytes.extend([self.of, self.precision]);
-        for (place, value) in &self.registers {
-            bytes.extend((place << 7 | u32::from(*value)).to_le_bytes());
-        }
+        self.registers.each(|place, value| bytes.extend(packed(place, value).to_le_bytes()));
         bytes
+    }
+
+    /// How many registers are not 0, once they are settled.
+    fn len(&self) -> usize {
+        let mut number = 0;
+        self.registers.each(|_, _| number += 1);
+        number
     }
 
     /// Adds a value.
@@ -101,12 +179,7 @@ impl Sketch {
         let place = u32::try_from(hash >> (64 - self.precision)).unwrap_or_default();
         let rest = hash << self.precision;
         let zeros = rest.leading_zeros().min(64 - u32::from(self.precision));
-        self.set(place, u8::try_from(zeros + 1).unwrap_or(u8::MAX));
-    }
-
-    fn set(&mut self, place: u32, value: u8) {
-        let register = self.registers.entry(place).or_default();
-        *register = value.max(*register);
+        self.registers.set(place, u8::try_from(zeros + 1).unwrap_or(u8::MAX), self.precision);
     }
 
     /// Adds the values of another sketch; the precision is the lower one of both. `None` if it is of another type.
@@ -118,29 +191,30 @@ impl Sketch {
             std::mem::swap(self, &mut other);
         }
         let lower = other.precision - self.precision;
-        for (place, value) in other.registers {
+        other.registers.each(|place, value| {
             let bits = place & ((1 << lower) - 1);
             // The bits of the number that are none of the lower precision's are the first of the rest there.
             let value = match bits {
                 0 => value.saturating_add(lower),
                 bits => u8::try_from(bits.leading_zeros() + u32::from(lower) - 32 + 1).unwrap_or(u8::MAX),
             };
-            self.set(place >> lower, value);
-        }
+            self.registers.set(place >> lower, value, self.precision);
+        });
         Some(())
     }
 
     /// How many values there are, about.
-    pub(crate) fn estimate(&self) -> i64 {
+    pub(crate) fn estimate(&mut self) -> i64 {
+        self.registers.settle(self.precision);
         let count = f64::from(1_u32 << self.precision);
         let most = 64 - self.precision;
         let mut of_value = [0_u32; 66];
-        for value in self.registers.values() {
-            if let Some(number) = of_value.get_mut(usize::from(*value)) {
+        self.registers.each(|_, value| {
+            if let Some(number) = of_value.get_mut(usize::from(value)) {
                 *number += 1;
             }
-        }
-        let empty = count - f64::from(u32::try_from(self.registers.len()).unwrap_or(u32::MAX));
+        });
+        let empty = count - f64::from(of_value.iter().sum::<u32>());
         let number = |value: u8| of_value.get(usize::from(value)).map_or(0.0, |number| f64::from(*number));
         let mut sum = count * tau(1.0 - number(most + 1) / count);
         for value in (1..=most).rev() {
@@ -154,8 +228,10 @@ impl Sketch {
 
     /// The bytes that it holds.
     pub(crate) fn size(&self) -> usize {
-        // A node of the tree has 11 entries, and is half full at least.
-        self.registers.len() * 16
+        match &self.registers {
+            Registers::Few(registers, _) => registers.capacity() * size_of::<u32>(),
+            Registers::All(values) => values.capacity(),
+        }
     }
 }
 
@@ -197,7 +273,7 @@ mod tests {
     use super::*;
 
     fn of(precision: u8, values: std::ops::Range<u64>) -> Sketch {
-        let mut sketch = Sketch::new(1, precision);
+        let mut sketch = Sketch::new(SketchOf::Int64, precision);
         values.for_each(|value| sketch.add(value.to_string().as_bytes()));
         sketch
     }
@@ -209,7 +285,7 @@ mod tests {
 
     #[test]
     fn estimates_are_near() {
-        assert_eq!(Sketch::new(1, 15).estimate(), 0);
+        assert_eq!(of(15, 0..0).estimate(), 0);
         for expected in [1, 2, 10, 100] {
             assert_eq!(of(15, 0..expected).estimate(), expected as i64);
         }
@@ -224,23 +300,24 @@ mod tests {
         for (one, other) in [(15, 15), (12, 17), (17, 12), (10, 24)] {
             let mut merged = of(one, 0..20_000);
             merged.merge(of(other, 10_000..40_000)).unwrap();
-            assert_eq!(merged, of(one.min(other), 0..40_000));
+            assert_eq!(merged.written(), of(one.min(other), 0..40_000).written());
+            assert!(merged.size() <= 2 << one.min(other), "{}", merged.size());
         }
-        assert!(of(15, 0..1).merge(Sketch::new(3, 15)).is_none());
+        assert!(of(15, 0..1).merge(Sketch::new(SketchOf::String, 15)).is_none());
     }
 
     #[test]
     fn bytes_that_are_no_sketch_are_none() {
-        let sketch = of(15, 0..1_000);
-        let bytes = sketch.written();
-        assert_eq!(Sketch::read(&bytes), Some(sketch));
+        let bytes = of(15, 0..1_000).written();
+        let again = |bytes: &[u8]| Sketch::read(bytes).map(|mut sketch| sketch.written());
+        assert_eq!(again(&bytes).as_ref(), Some(&bytes));
         assert!(Sketch::read(b"").is_none());
         assert!(Sketch::read(bytes.split_last().unwrap().1).is_none());
         for (at, byte) in [(0, b'X'), (4, 9), (5, 9), (5, 25), (6, 0), (7, 0xff)] {
             let mut damaged = bytes.clone();
             *damaged.get_mut(at).unwrap() = byte;
             // The lowest byte of the first register is not the only one that tells its number.
-            assert!(Sketch::read(&damaged).is_none_or(|read| read != of(15, 0..1_000)), "{at}");
+            assert_ne!(again(&damaged).as_ref(), Some(&bytes), "{at}");
         }
         let mut twice = bytes.clone();
         twice.extend_from_slice(bytes.get(6..10).unwrap());

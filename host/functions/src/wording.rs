@@ -39,3 +39,8 @@ pub fn out_of_memory(reason: &str) -> Failure {
     )
     .quota(Quota::Memory)
 }
+
+/// Of RANGE_BUCKET.
+pub(crate) const NULL_BOUND: &str = "an array of RANGE_BUCKET has no NULL elements";
+pub(crate) const UNSORTED_BOUNDS: &str =
+    "the array of RANGE_BUCKET is not in ascending order; sort it: ARRAY(SELECT x FROM UNNEST(bounds) AS x ORDER BY x)";

@@ -1,4 +1,4 @@
-//! ARRAY_AGG without an order, with what it holds counted.
+//! ARRAY_AGG without an order, with what it holds counted; and with DISTINCT.
 //!
 //! The engine's own counts a text as the 16 bytes that refer to it, and counts all that it holds again with every
 //! batch. A statement could so hold ten times its limit, and its time grew with the square of its rows. Here texts count
@@ -19,11 +19,14 @@ use crate::arrays::held_size;
 /// Bytes for the place of each element, kept while collecting and when the arrays are concatenated.
 const PLACES: usize = 24;
 
-/// ARRAY_AGG: a `plain` one without an order or DISTINCT. Otherwise it is the engine's own, which then holds single
-/// values and counts them well.
-pub fn collecting(plain: bool) -> Arc<AggregateUDF> {
+/// ARRAY_AGG: an `own` one without an order, or with DISTINCT. Otherwise it is the engine's, which then holds single values
+/// and counts them well.
+///
+/// With DISTINCT it is the engine's too, but one that the engine does not take for the reverse of another one: it would
+/// forget to reverse its result.
+pub fn collecting(own: bool) -> Arc<AggregateUDF> {
     let inner = array_agg_udaf();
-    if plain { Arc::new(AggregateUDF::from(Collect { inner })) } else { inner }
+    if own { Arc::new(AggregateUDF::from(Collect { inner })) } else { inner }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -61,6 +64,9 @@ impl AggregateUDFImpl for Collect {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if arguments.is_distinct {
+            return self.inner.accumulator(arguments);
+        }
         Ok(Box::new(Collected { inner: self.inner.accumulator(arguments)?, held: 0 }))
     }
 

@@ -18,6 +18,8 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 use datafusion::scalar::ScalarValue;
 
 use crate::arrays::{arity, list_of};
+use crate::context::Transient;
+use crate::row_form::row_forms;
 
 /// The aggregate of the first `number` values. Its arguments are the value and a key for each of `order`. Without keys
 /// any values are taken.
@@ -151,7 +153,8 @@ impl Held {
             let rows = (0..wanted).map(|row| (Box::default(), row));
             return self.keep(value, rows.collect());
         }
-        let rows = self.keys.convert_columns(keys)?;
+        let mut forms = Transient::default();
+        let rows = row_forms(&self.keys, keys, &mut forms)?;
         let last = self.held.peek().filter(|_| self.held.len() >= self.number).map(|last| last.key.clone());
         let mut best: Vec<(Box<[u8]>, usize)> = Vec::new();
         let fits = |key: &[u8]| last.as_ref().is_none_or(|last| key < last.as_ref());
@@ -176,7 +179,8 @@ impl Held {
             return Ok(());
         }
         let places: UInt32Array = rows.iter().map(|(_, row)| u32::try_from(*row).ok()).collect();
-        let values = self.values.convert_columns(&[take(value, &places, None)?])?;
+        let mut forms = Transient::default();
+        let values = row_forms(&self.values, &[take(value, &places, None)?], &mut forms)?;
         for ((key, _), value) in rows.into_iter().zip(values.iter()) {
             self.seen += 1;
             let one = One { key, came: self.seen, value: value.as_ref().into() };

@@ -18,6 +18,8 @@ use datafusion::scalar::ScalarValue;
 
 use super::making::Making;
 use crate::arrays::arity;
+use crate::context::Transient;
+use crate::row_form::row_forms;
 
 /// The aggregate `inner` over the rows with the largest key, or the smallest.
 pub fn having(inner: Arc<AggregateUDF>, largest: bool) -> Arc<AggregateUDF> {
@@ -133,7 +135,8 @@ impl Chosen {
         if self.is_nan {
             return Ok(Vec::new());
         }
-        let forms = self.rows.convert_columns(&[Arc::clone(keys)])?;
+        let mut held = Transient::default();
+        let forms = row_forms(&self.rows, &[Arc::clone(keys)], &mut held)?;
         let (mut found, mut new) = (Vec::new(), None);
         for (row, form) in (0_u32..).zip(forms.iter()) {
             if keys.is_null(row as usize) {

@@ -18,8 +18,9 @@ use datafusion::scalar::ScalarValue;
 
 use super::sum::{self, overflow};
 use crate::arrays::{arity, list_of};
-use crate::context::value_error;
+use crate::context::{Transient, value_error};
 use crate::decimal::{BigNumeric, Form, Numeric, Wide, array_of};
+use crate::row_form::row_forms;
 
 /// The aggregate of the first `number` values; `weighted` ones take a weight as second argument.
 pub fn top(number: usize, weighted: bool) -> Arc<AggregateUDF> {
@@ -126,7 +127,8 @@ impl Sum {
             (Self::Units(one), Self::Units(other)) => {
                 one.checked_add(other).map(Self::Units).ok_or_else(decimal_overflow)
             }
-            (one, other) => Ok(Self::Float(one.float() + other.float())),
+            (Self::Float(one), Self::Float(other)) => Ok(Self::Float(one + other)),
+            _ => internal_err!("weights of two types have a sum"),
         }
     }
 
@@ -162,23 +164,16 @@ impl Sum {
         match (self, other) {
             (Self::Whole(one), Self::Whole(other)) => one.cmp(&other),
             (Self::Units(one), Self::Units(other)) => one.cmp(&other),
-            (one, other) => one.float().total_cmp(&other.float()),
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "whole sums are told as integers, and never mixed with floats")]
-    fn float(self) -> f64 {
-        match self {
-            Self::Whole(n) => n as f64,
-            Self::Units(n) => n.as_i128() as f64,
-            Self::Float(x) => x,
+            (Self::Float(one), Self::Float(other)) => one.total_cmp(&other),
+            _ => Ordering::Equal,
         }
     }
 }
 
 impl Sums {
     fn add(&mut self, values: &ArrayRef, weights: Option<&ArrayRef>, checked: bool) -> Result<()> {
-        let rows = self.rows.convert_columns(&[Arc::clone(values)])?;
+        let mut held = Transient::default();
+        let rows = row_forms(&self.rows, &[Arc::clone(values)], &mut held)?;
         for (i, row) in rows.iter().enumerate() {
             let weight = match weights {
                 None => Some(Sum::Whole(1)),
@@ -220,7 +215,13 @@ impl Sums {
             Sum::Units(_) | Sum::Float(_) => internal_err!("a sum of whole weights is no whole number"),
         };
         let weights: ArrayRef = match weight {
-            DataType::Float64 => Arc::new(sums.map(|sum| sum.map(Sum::float)).collect::<Float64Array>()),
+            DataType::Float64 => {
+                let float = |sum| match sum {
+                    Sum::Float(sum) => Ok(sum),
+                    Sum::Whole(_) | Sum::Units(_) => internal_err!("a sum of floats is none"),
+                };
+                Arc::new(Float64Array::from(sums.map(|sum| sum.map(float).transpose()).collect::<Result<Vec<_>>>()?))
+            }
             DataType::Decimal128(_, 9) => decimals::<Numeric>(sums)?,
             DataType::Decimal256(..) => decimals::<BigNumeric>(sums)?,
             DataType::Int64 => {

@@ -14,6 +14,7 @@ use super::unnested::{hold, to_u32};
 use super::{ArraySubquery, Finish};
 use crate::arrays::copied_size;
 use crate::context::{Transient, count_copied, value_error};
+use crate::row_form::row_forms;
 use crate::wording::MORE_THAN_ONE_ROW;
 
 /// How the result of each row is made of its elements.
@@ -61,7 +62,8 @@ impl Choice {
         if self.distinct {
             let fields = [DataType::UInt32, self.value_type.clone()].map(SortField::new).to_vec();
             let rows = RowConverter::new(fields)?;
-            let rows = rows.convert_columns(&[Arc::new(owners.clone()), Arc::clone(values)])?;
+            let mut held = Transient::default();
+            let rows = row_forms(&rows, &[Arc::new(owners.clone()), Arc::clone(values)], &mut held)?;
             let mut seen = std::collections::HashSet::new();
             order.retain(|at| usize::try_from(*at).is_ok_and(|at| seen.insert(rows.row(at))));
         }

@@ -54,6 +54,16 @@ impl Transient {
         held.try_grow(more).map_err(|error| refused(&error, "a function"))
     }
 
+    /// The bytes of all calls of [`Self::grow`].
+    pub(crate) fn grown(&self) -> usize {
+        self.counted().saturating_add(self.uncounted)
+    }
+
+    /// The bytes that are counted. Fewer than some are not, unless there are more of them.
+    pub(crate) fn counted(&self) -> usize {
+        self.held.as_ref().map_or(0, MemoryReservation::size)
+    }
+
     /// Gives all of it back.
     pub fn clear(&mut self) {
         *self = Self::default();

@@ -183,9 +183,32 @@ fn floats<F: Form>(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 /// The nearest float.
+#[expect(clippy::cast_precision_loss, reason = "it is the nearest float")]
 pub(super) fn float<F: Form>(value: Native<F>) -> f64 {
-    // A text is read as the nearest float, which no division of two floats is.
-    text_of::<F>(value).parse().unwrap_or(f64::NAN)
+    let (negative, size) = F::parts(value);
+    let size = match size.halves() {
+        // The quotient of two floats that are exact is the nearest to that of the numbers.
+        Some((units @ 0..EXACT, 0)) if F::SCALE <= 22 => units as f64 / 10_f64.powi(F::SCALE.cast_signed()),
+        _ => ratio(&size, &Wide::power_of_ten(F::SCALE)),
+    };
+    if negative { -size } else { size }
+}
+
+/// What is below is a float, exactly.
+const EXACT: u128 = 1 << 53;
+
+/// The float nearest to a quotient of no more than 2^1000 and no less than 2^-1000, or 0.
+#[expect(clippy::cast_precision_loss, reason = "it is the nearest float")]
+fn ratio(size: &Wide, by: &Wide) -> f64 {
+    // A quotient of 63 or 64 bits, of which the last stands for all that follow.
+    let power = i64::from(size.bits()) - i64::from(by.bits()) - 63;
+    let shift = u32::try_from(power.unsigned_abs()).unwrap_or_default();
+    let (quotient, rest) = match power < 0 {
+        true => size.shifted_left(shift).over(by),
+        false => size.over(&by.shifted_left(shift)),
+    };
+    let bits = quotient.halves().map_or(0, |(low, _)| low) | u128::from(!rest.is_zero());
+    bits as f64 * f64::from_bits(u64::try_from(1023 + power).unwrap_or_default() << 52)
 }
 
 /// A number of no more digits than the parameters of its type allow, rounded to their scale.
@@ -213,5 +236,38 @@ fn within<F: Form>(value: Native<F>, digits: i64, scale: i64) -> Made<Native<F>>
             F::TYPE,
             text_of::<F>(value)
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_buffer::i256;
+
+    use super::*;
+
+    /// A float is the nearest one, as a text is read.
+    #[test]
+    fn floats_are_those_of_the_texts() {
+        fn check<F: Form>(value: Native<F>) {
+            let text = text_of::<F>(value);
+            assert_eq!(Ok(float::<F>(value).to_bits()), text.parse::<f64>().map(f64::to_bits), "{text}");
+        }
+        let mut seed = 1_u128;
+        for n in 0..20_000_u32 {
+            seed = seed.wrapping_mul(0xda94_2042_e4dd_58b5_0123_4567_89ab_cdef).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let small = (seed >> (n % 127)).cast_signed();
+            // Of some bits with zeros behind them: what lies halfway between two floats among them.
+            let half = ((1_i128 << 53) + 1 + 2 * i128::from(n)) << (n % 60);
+            for value in [small, -small, half, half + 1, half - 1, half * i128::from(n % 10)] {
+                check::<Numeric>(value % 10_i128.pow(38));
+                check::<BigNumeric>(i256::from_parts(
+                    value.cast_unsigned(),
+                    if n % 3 == 0 { small } else { value >> 127 },
+                ));
+            }
+        }
+        for value in [i256::MIN, i256::MAX, i256::ZERO, i256::MINUS_ONE] {
+            check::<BigNumeric>(value);
+        }
     }
 }

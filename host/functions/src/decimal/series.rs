@@ -13,6 +13,7 @@ use crate::arrays::arity;
 use crate::context::{count_made, value_error};
 use crate::kernel::Kernel;
 use crate::rows::{MAX_BATCH, MAX_SERIES, limit};
+use crate::wording::{NULL_BOUND, UNSORTED_BOUNDS};
 
 pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::lists("decimal_series", 3, |arguments, safe| match is_numeric(arguments)? {
@@ -75,12 +76,19 @@ fn buckets<F: Form>(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     let lists = arguments.get(1).and_then(|array| array.as_list_opt::<i32>()).ok_or_else(arity)?;
     let counts = held::<F>(arguments, 0)?.iter().zip(lists.iter()).map(|row| {
         let (Some(point), Some(bounds)) = row else { return Ok(None) };
-        let bounds = held::<F>(std::slice::from_ref(&bounds), 0)?.clone();
-        if bounds.null_count() > 0 {
-            return if safe { Ok(None) } else { Err(value_error("an array of RANGE_BUCKET has no NULL elements")) };
+        let bounds = held::<F>(std::slice::from_ref(&bounds), 0)?;
+        let fault = match bounds.null_count() > 0 {
+            true => Some(NULL_BOUND),
+            false => (!bounds.values().is_sorted()).then_some(UNSORTED_BOUNDS),
+        };
+        match fault {
+            Some(_) if safe => Ok(None),
+            Some(fault) => Err(value_error(fault)),
+            None => {
+                let count = bounds.values().partition_point(|bound| *bound <= point);
+                Ok(Some(i64::try_from(count).unwrap_or(i64::MAX)))
+            }
         }
-        let count = bounds.iter().flatten().filter(|bound| *bound <= point).count();
-        Ok(Some(i64::try_from(count).unwrap_or(i64::MAX)))
     });
     Ok(Arc::new(Int64Array::from(counts.collect::<Result<Vec<_>>>()?)))
 }

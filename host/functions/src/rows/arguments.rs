@@ -1,7 +1,7 @@
 //! The arguments of one row, as a kernel reads them.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -118,6 +118,8 @@ pub(super) struct Memo {
     regex: Option<(String, Rc<Pattern>)>,
     /// The number of the argument, its text, and what was made of it.
     others: Vec<(usize, String, Arc<dyn std::any::Any + Send + Sync>)>,
+    /// The elements of an array that was found to be sorted.
+    pub(super) sorted: Option<Range<usize>>,
 }
 
 /// The arguments of one row.
@@ -197,12 +199,16 @@ impl Row {
         }
     }
 
+    /// The elements of an argument that is an array: which of those of all rows.
+    pub(super) fn span(&self, i: usize) -> (&Column, Range<usize>) {
+        let (Column::List(list, items), row) = self.column(i) else { return (&Column::Null, 0..0) };
+        let bound = |at: usize| list.value_offsets().get(at).and_then(|at| usize::try_from(*at).ok());
+        (items, bound(row).unwrap_or_default()..bound(row + 1).unwrap_or_default())
+    }
+
     /// The elements of an argument that is an array, each read by `read`; `None` for NULLs.
     fn items<'a, T>(&'a self, i: usize, read: impl Fn(&'a Column, usize) -> Option<T> + 'a) -> Vec<Option<T>> {
-        let (Column::List(list, items), row) = self.column(i) else { return Vec::new() };
-        let offsets = list.value_offsets();
-        let (Some(start), Some(end)) = (offsets.get(row), offsets.get(row + 1)) else { return Vec::new() };
-        let span = usize::try_from(*start).unwrap_or_default()..usize::try_from(*end).unwrap_or_default();
+        let (items, span) = self.span(i);
         span.map(|at| if items.is_null(at) { None } else { read(items, at) }).collect()
     }
 

@@ -8,6 +8,7 @@ mod arguments;
 mod distinct;
 mod numbers;
 mod out;
+mod rank;
 
 use std::cell::{Cell, RefCell};
 use std::ops::RangeInclusive;

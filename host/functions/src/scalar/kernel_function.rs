@@ -90,7 +90,9 @@ fn in_parts(
             ColumnarValue::Array(array) => Ok(array.slice(start, length)),
             constant @ ColumnarValue::Scalar(_) => constant.to_array(length),
         });
-        parts.push(compute(&arrays.collect::<Result<Vec<_>>>()?)?);
+        let part = compute(&arrays.collect::<Result<Vec<_>>>()?)?;
+        count_copied(&part)?;
+        parts.push(part);
     }
     let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
     Ok(concat(&parts)?)

@@ -168,6 +168,9 @@ fn write(
     match element.conversion {
         's' | 't' | 'T' | 'p' | 'P' => {
             let (text, kind) = (row.text(at + 1), row.text(at + 2));
+            if element.conversion == 's' && kind != "quoted" {
+                return Err(mismatch("a STRING"));
+            }
             let start = out.len();
             match (element.conversion, row.has(at)) {
                 (_, false) => out.text("NULL")?,
@@ -281,6 +284,7 @@ impl Number<'_> {
             'e' => self.in_exponent(precision.unwrap_or(6)),
             _ => self.shortest(precision.unwrap_or(6).max(1), element.alternate),
         };
+        let digits = if element.alternate && !digits.contains('.') { with_point(&digits) } else { digits };
         let digits = if element.grouped { grouped(&digits, 3, ',') } else { digits };
         let digits = if element.conversion.is_ascii_uppercase() { digits.to_uppercase() } else { digits };
         padded(sign, &digits, element.left, element.zero, width, out)
@@ -323,6 +327,12 @@ impl Number<'_> {
         let places = usize::try_from(limit - 1 - power).unwrap_or_default();
         cut(&self.in_places(places))
     }
+}
+
+/// The digits of a number that has no point, with one.
+fn with_point(digits: &str) -> String {
+    let (whole, power) = digits.split_at(digits.find('e').unwrap_or(digits.len()));
+    format!("{whole}.{power}")
 }
 
 fn sign(element: &Element, negative: bool) -> &'static str {

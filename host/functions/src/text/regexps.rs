@@ -9,6 +9,7 @@ use regex::{Match, Regex};
 use super::pieces::boundary;
 use crate::context::Compiled;
 use crate::kernel::{Fallibility, Kernel};
+use crate::re2_bytes::pattern_of_bytes;
 use crate::rows::{Body, Items, Out, Row, RowError, RowResult};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -19,7 +20,14 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("regexp_extract_all", 2..=2, Body::Texts(extract_all)),
     Kernel::rows("regexp_find", 2..=5, Body::Int(find)),
     Kernel::rows("regexp_replace_all", 3..=3, Body::Text(replace)),
+    Kernel::rows("pattern_of_bytes", 1..=1, Body::Text(pattern)),
 ];
+
+/// The pattern over text for one over BYTES.
+fn pattern(row: &Row, out: &mut Out) -> RowResult<()> {
+    row.running()?;
+    out.text(&pattern_of_bytes(row.bytes(0))?).map(Some)
+}
 
 /// Counts how much text the matches of a row may have looked at.
 #[derive(Default)]

@@ -2,12 +2,14 @@
 //! bytes, and what is made becomes BYTES again.
 
 use datafusion::logical_expr::{Expr, col};
+use datafusion::scalar::ScalarValue;
+use tidegate_functions::pattern_of_bytes;
 
 use super::call::{Argument, Builder, Call};
 use crate::fail::Result;
 use crate::typed::Typed;
 use crate::types::Type;
-use crate::typing::{folded, kernel, mapped};
+use crate::typing::{Conversion, folded, kernel, mapped};
 
 fn is(ty: &Type, wanted: &Type) -> bool {
     ty == wanted || matches!(ty, Type::Array(item) if **item == *wanted)
@@ -21,6 +23,19 @@ fn changed(value: Typed, name: &'static str, to: &Type) -> Result<Typed> {
     let item = "item".to_owned();
     let element: Expr = kernel(name, false, vec![col(&item)]);
     Ok(Typed::new(mapped(value.expr, item, element)?, Type::Array(Box::new(to.clone()))))
+}
+
+/// A pattern over bytes as one over their characters. A mistake in a literal is told with its place.
+fn pattern(call: &Call<'_>, value: Typed) -> Result<Typed> {
+    match value.literal() {
+        Some(ScalarValue::Binary(Some(bytes))) => match pattern_of_bytes(bytes) {
+            Ok(text) => Ok(Typed::text(text)),
+            Err(_) if call.safe => Typed::null().convert(&Type::String, Conversion::implicit(call.at)),
+            Err(reason) => Err(call.fails(reason)),
+        },
+        _ if value.ty == Type::Bytes => changed(value, "pattern_of_bytes", &Type::String),
+        _ => Ok(value),
+    }
 }
 
 /// The call of a function of text, which may be over BYTES.
@@ -40,13 +55,16 @@ pub(super) fn over_bytes(call: &Call<'_>, builder: Builder) -> Result<Typed> {
             call.name
         )));
     }
-    let characters = |argument: &Argument| match argument {
+    let characters = |(i, argument): (usize, &Argument)| match argument {
+        Argument::Value(value) if i == 1 && call.name.starts_with("REGEXP_") => {
+            pattern(call, value.clone()).map(Argument::Value)
+        }
         Argument::Value(value) if is(&value.ty, &Type::Bytes) => {
             changed(value.clone(), "bytes_as_characters", &Type::String).map(Argument::Value)
         }
         other => Ok(other.clone()),
     };
-    let arguments = call.arguments.iter().map(characters).collect::<Result<_>>()?;
+    let arguments = call.arguments.iter().enumerate().map(characters).collect::<Result<_>>()?;
     let made = builder(&Call { arguments, ..*call })?;
     match is(&made.ty, &Type::String) {
         true => changed(made, "characters_as_bytes", &Type::Bytes),

@@ -208,11 +208,8 @@ pub(super) fn array_concat_agg(call: AggregateCall<'_>) -> Result<Built> {
 pub(super) fn string_agg(call: AggregateCall<'_>) -> Result<Built> {
     let how = call.how();
     let is_bytes = call.first.ty == Type::Bytes;
-    if let Some(separator) = call.second.as_ref().filter(|separator| (separator.ty == Type::Bytes) != is_bytes)
-        && separator.ty != Type::Null
-    {
-        let message = format!("STRING_AGG of {} takes no separator of {}", call.first.ty, separator.ty);
-        return Err(invalid(message, call.at));
+    if let Some(separator) = &call.second {
+        check_separator(separator, &call.first.ty, call.at)?;
     }
     // The engine joins texts only: of BYTES those of their digits, which have the same order.
     let text = |value: Typed| match value.ty {
@@ -222,26 +219,38 @@ pub(super) fn string_agg(call: AggregateCall<'_>) -> Result<Built> {
     let comma = || if is_bytes { Typed::text("2c") } else { Typed::text(",") };
     let separator = call.second.map_or_else(|| Ok(comma()), &text)?;
     let before = call.first.expr.clone();
+    let is_sorted = call.clauses.distinct && !call.clauses.order_by.is_empty();
+    if is_sorted && !matches!(call.first.ty, Type::String | Type::Bytes | Type::Null) {
+        // Only over a window: else it is a list that is joined.
+        let what = format!("STRING_AGG(DISTINCT ... ORDER BY ...) OVER of {}", call.first.ty);
+        return Err(unsupported(what, Some("write CAST(x AS STRING), in both places"), call.at));
+    }
     let value = text(call.first)?;
     // The engine takes the separator as plain UTF-8 only, not as a view.
     let separator = folded(Typed::new(cast(separator.expr, DataType::Utf8), Type::String));
-    match separator.literal() {
-        None => {
-            return Err(invalid("the separator of STRING_AGG is a constant: a text or a parameter", call.at));
-        }
-        Some(separator) if separator.is_null() => {
-            return Err(invalid("the separator of STRING_AGG is NULL", call.at));
-        }
-        Some(_) => {}
-    }
     let mut clauses = call.clauses.clone();
-    // Without DISTINCT the order stays that of the values, of which the texts may have another one: 9 and 10.
-    for key in clauses.order_by.iter_mut().filter(|key| call.clauses.distinct && key.expr == before) {
+    // The engine sorts different values by themselves: the digits of BYTES have their order.
+    for key in clauses.order_by.iter_mut().filter(|key| is_sorted && key.expr == before) {
         key.expr = value.expr.clone();
     }
     let arguments = vec![value.expr, separator.expr];
     let ty = if is_bytes { Type::Bytes } else { Type::String };
     Ok((collected(engine::string_agg::string_agg_udaf(), arguments, &clauses), ty))
+}
+
+/// A separator of STRING_AGG is known before its texts, and of BYTES where they are.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn check_separator(separator: &Typed, of: &Type, at: Option<Position>) -> Result<()> {
+    if separator.ty != Type::Null && (separator.ty == Type::Bytes) != (*of == Type::Bytes) {
+        return Err(invalid(format!("STRING_AGG of {of} takes no separator of {}", separator.ty), at));
+    }
+    match separator.literal() {
+        None => Err(invalid("the separator of STRING_AGG is a constant: a text or a parameter", at)),
+        Some(separator) if separator.is_null() => Err(invalid("the separator of STRING_AGG is NULL", at)),
+        Some(_) => Ok(()),
+    }
 }
 
 /// What the engine's STRING_AGG gives, as a value.
@@ -318,9 +327,13 @@ pub(super) fn sketch_of(call: AggregateCall<'_>) -> Result<Built> {
     };
     let (of, ty) = match &call.first.ty {
         Type::Int64 => (SketchOf::Int64, Type::String),
+        Type::Numeric | Type::BigNumeric => (SketchOf::Numeric, Type::String),
         Type::String | Type::Null => (SketchOf::String, Type::String),
         Type::Bytes => (SketchOf::Bytes, Type::Bytes),
-        ty => return Err(invalid(format!("HLL_COUNT.INIT takes INT64, STRING or BYTES, not {ty}"), call.at)),
+        ty => {
+            let message = format!("HLL_COUNT.INIT takes INT64, NUMERIC, BIGNUMERIC, STRING or BYTES, not {ty}");
+            return Err(invalid(message, call.at));
+        }
     };
     let how = call.how();
     let value = plan_column(call.first.convert(&ty, how)?);
@@ -372,5 +385,5 @@ fn first_of(limit: usize, value: Expr, clauses: &Clauses) -> Expr {
 }
 
 fn list_function(clauses: &Clauses) -> Arc<AggregateUDF> {
-    collecting(!clauses.distinct && clauses.order_by.is_empty())
+    collecting(clauses.distinct || clauses.order_by.is_empty())
 }

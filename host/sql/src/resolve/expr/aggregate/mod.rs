@@ -74,15 +74,21 @@ impl Resolver<'_> {
         if name == table::GROUPING.name {
             return self.grouping(call, at, cx);
         }
-        // STRING_AGG with LIMIT is the list of the first texts, joined.
-        let has_limit = |list: &FunctionArgumentList| {
-            list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::Limit(_)))
+        // STRING_AGG with LIMIT is the list of the first values, joined. So is one of different values in an order, which is
+        // theirs and not that of their texts: 9 and 10.
+        let of_list = |list: &FunctionArgumentList| {
+            let is_distinct = matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct));
+            list.clauses.iter().any(|clause| match clause {
+                FunctionArgumentClause::Limit(_) => true,
+                FunctionArgumentClause::OrderBy(_) => is_distinct,
+                _ => false,
+            })
         };
         if let FunctionArguments::List(list) = &call.args
             && name == table::STRING_AGG.name
-            && has_limit(list)
+            && of_list(list)
         {
-            return self.string_agg_limited(call, list, at, cx);
+            return self.string_agg_of_list(call, list, at, cx);
         }
         let Built { expr, ty, limit } = self.build_aggregate(function, call, (false, safe), at, cx)?;
         let fresh = self.fresh();
@@ -136,7 +142,7 @@ impl Resolver<'_> {
         Ok(Typed::new(carried(&mut calls.groupings, key, fresh), Type::Int64))
     }
 
-    fn string_agg_limited(
+    fn string_agg_of_list(
         &mut self,
         call: &Function,
         list: &FunctionArgumentList,
@@ -153,11 +159,13 @@ impl Resolver<'_> {
         list.clauses.push(FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::IgnoreNulls));
         let call = Function { args: FunctionArguments::List(list), ..call.clone() };
         let texts = self.aggregate(&table::ARRAY_AGG, &call, false, at, cx)?;
-        let comma = || match texts.ty.element() {
-            Some(Type::Bytes) => Typed::new(Expr::Literal(ScalarValue::Binary(Some(b",".to_vec())), None), Type::Bytes),
+        let of = texts.ty.element().unwrap_or(Type::Null);
+        let comma = || match of {
+            Type::Bytes => Typed::new(Expr::Literal(ScalarValue::Binary(Some(b",".to_vec())), None), Type::Bytes),
             _ => Typed::text(","),
         };
         let separator = separator.unwrap_or_else(comma);
+        builders::check_separator(&separator, &of, at)?;
         let arguments = vec![Argument::Value(texts), Argument::Value(separator)];
         self.build("ARRAY_TO_STRING", arguments, at, cx)
     }
