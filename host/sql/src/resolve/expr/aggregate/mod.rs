@@ -74,15 +74,11 @@ impl Resolver<'_> {
         if name == table::GROUPING.name {
             return self.grouping(call, at, cx);
         }
-        // STRING_AGG with LIMIT is the list of the first values, joined. So is one of different values in an order, which is
-        // theirs and not that of their texts: 9 and 10.
+        // STRING_AGG with LIMIT is the list of the first values, joined. So is one in an order: of different values it is theirs
+        // and not that of their texts (9 and 10), and the engine sorts for one order of its own STRING_AGG only.
         let of_list = |list: &FunctionArgumentList| {
-            let is_distinct = matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct));
-            list.clauses.iter().any(|clause| match clause {
-                FunctionArgumentClause::Limit(_) => true,
-                FunctionArgumentClause::OrderBy(_) => is_distinct,
-                _ => false,
-            })
+            let is = |clause: &_| matches!(clause, FunctionArgumentClause::Limit(_) | FunctionArgumentClause::OrderBy(_));
+            list.clauses.iter().any(is)
         };
         if let FunctionArguments::List(list) = &call.args
             && name == table::STRING_AGG.name
