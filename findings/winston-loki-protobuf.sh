@@ -5,8 +5,8 @@
 # Expected: the two ways of Loki's push API say the same. In Protobuf the labels are a text, {name="value"}, whose values are written
 # as in a query, so that a backslash is \\; the metadata of an entry is its field structuredMetadata.
 # Observed: the label C:\new is sent as path="C:\new", in which \n is a line break; a reader of label sets gives
-# "C:" and "ew" on two lines. Quotes are not escaped either, and without a label of its own a stream has job="undefined". The fields of the record, which are metadata in JSON, are sent nowhere if
-# the transport has a format of its own. No error is raised.
+# "C:" and "ew" on two lines. Quotes are not escaped either, and without a label of its own a stream has job="undefined". The fields of the
+# record, which are metadata in JSON, are sent nowhere if the transport has a format of its own. No error is raised.
 #
 # Why it matters: a path of Windows becomes another stream under a name that nobody searches for, and trace ids in the metadata,
 # by which logs are joined with traces, are missing until someone sets json: true.
