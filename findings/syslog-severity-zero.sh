@@ -29,13 +29,18 @@ cat > run.cjs <<'JS'
 const dgram = require('dgram'), syslog = require('syslog-client');
 console.log('pino-syslog', require('pino-syslog/package.json').version, 'syslog-client', require('syslog-client/package.json').version);
 const server = dgram.createSocket('udp4');
+let came;
 server.on('message', (message) => {
   const [, priority, text] = message.toString().match(/^<(\d+)>.* (\w+)\n/);
   console.log(`syslog-client: <${priority}> facility ${priority >> 3} severity ${priority & 7} ${text}`);
+  came();
 });
 server.bind(0, '127.0.0.1', () => {
   const { Facility, Severity } = syslog, options = { port: server.address().port, syslogHostname: 'h', rfc3164: false, appName: 'a' };
-  const send = (more, text) => new Promise((done) => syslog.createClient('127.0.0.1', { ...options, ...more }).log(text, () => setTimeout(done, 100)));
+  const send = (more, text) => new Promise((done) => {
+    came = done;
+    syslog.createClient('127.0.0.1', { ...options, ...more }).log(text);
+  });
   (async () => {
     await send({ severity: Severity.Emergency, facility: Facility.Kernel }, 'emergency');
     await send({ severity: Severity.Alert, facility: Facility.User }, 'alert');

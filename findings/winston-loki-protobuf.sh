@@ -21,6 +21,7 @@ cat > run.cjs <<'JS'
 const winston = require('winston'), LokiTransport = require('winston-loki'), snappy = require('snappy');
 const { logproto } = require('winston-loki/src/proto');
 console.log('winston-loki', require('winston-loki/package.json').version);
+let came;
 const collector = require('http').createServer((request, response) => {
   const parts = [];
   request.on('data', (part) => parts.push(part));
@@ -34,6 +35,7 @@ const collector = require('http').createServer((request, response) => {
       console.log(json ? 'json    ' : 'protobuf', 'line', entry.line, 'metadata', JSON.stringify(entry.structuredMetadata));
       if (!json) require('fs').writeFileSync('labels', `stream${labels} 1\n`);
     }
+    came();
   });
 });
 collector.listen(0, '127.0.0.1', async () => {
@@ -42,8 +44,9 @@ collector.listen(0, '127.0.0.1', async () => {
       host: `http://127.0.0.1:${collector.address().port}`, json, batching: false, gracefulShutdown: false, format: winston.format.printf(({ message }) => message),
     });
     const logger = winston.createLogger({ transports: [transport] });
+    const pushed = new Promise((resolve) => { came = resolve; });
     logger.info({ message: 'text', labels: { path: 'C:\\new' }, trace_id: '4bf9' });
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await pushed;
   }
   process.exit();
 });
