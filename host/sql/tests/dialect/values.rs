@@ -185,3 +185,66 @@ fn an_integer_beyond_int64_is_no_float() {
     assert_eq!(value("9223372036854775808.0"), json!(9_223_372_036_854_775_808.0));
     assert_eq!(value("9223372036854775807"), json!(i64::MAX));
 }
+
+#[test]
+fn parts_of_json_are_taken_by_names_and_places_that_are_computed() {
+    let rows = [
+        json!({"n": 0, "k": "a"}),
+        json!({"n": 1, "k": "b\"c"}),
+        json!({"n": -1, "k": "none"}),
+        json!({"n": null, "k": null}),
+    ];
+    let world = World::new().source("t", &rows);
+    let rows = world.rows(
+        r#"SELECT JSON '{"a": [1, 2], "b\\"c": {"x": "y"}}'[k] AS member, JSON '[10, null]'[n] AS element,
+                  JSON '{"a": [[7], 8]}'.a[n][n] AS inner_element, JSON '"scalar"'[k] AS none
+           FROM t ORDER BY n NULLS LAST, k"#,
+    );
+    assert_eq!(
+        rows,
+        json!([
+            {"member": null, "element": null, "inner_element": null, "none": null},
+            {"member": [1, 2], "element": 10, "inner_element": 7, "none": null},
+            {"member": {"x": "y"}, "element": null, "inner_element": null, "none": null},
+            {"member": null, "element": null, "inner_element": null, "none": null},
+        ])
+    );
+    for (expression, expected) in [
+        (r#"JSON '{"b\\"c": 5}'['b"c']"#, json!(5)),
+        (r#"JSON '[1, 2]'[1 + 0]"#, json!(2)),
+        (r#"JSON '[1, 2]'[-1]"#, json!(null)),
+        (r#"JSON '[1, 2]'[NULL]"#, json!(null)),
+        (r#"JSON_TYPE(JSON '[1, null]'[IF(RAND() < 2, 1, 0)])"#, json!("null")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let failure = World::new().failure("SELECT JSON '[1]'[1.5] AS v");
+    assert!(failure.message.contains("an INT64 or a STRING"), "{failure}");
+}
+
+#[test]
+fn a_text_beside_a_decimal_keeps_its_digits() {
+    for (expression, expected) in [
+        ("NUMERIC '0.1' + '0.2' = NUMERIC '0.3'", json!(true)),
+        (
+            "CAST('0.00000000000000000000000000000000000001' + BIGNUMERIC '1' AS STRING)",
+            json!("1.00000000000000000000000000000000000001"),
+        ),
+        ("CAST(CAST(DATE '2024-02-01' AS STRING FORMAT CONCAT('YY', 'YY')) AS INT64)", json!(2024)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let piped = "FROM UNNEST([1]) AS x |> SELECT NUMERIC '1' AS n |> SET n = 0.1 |> UNION ALL (SELECT NUMERIC '0.2') |> AGGREGATE SUM(n) = NUMERIC '0.3' AS v";
+    assert_eq!(World::new().rows(piped), json!([{"v": true}]));
+}
+
+#[test]
+fn a_name_in_an_expression_is_one_value() {
+    for expression in
+        ["WITH(a AS (SELECT RAND()), a - a)", "WITH(a AS (SELECT MAX(r) FROM (SELECT RAND() AS r)), a - a)"]
+    {
+        let failure = World::new().failure(&format!("SELECT {expression} AS v"));
+        assert!(failure.message.contains("random in WITH(...)"), "{expression}: {failure}");
+    }
+    assert_eq!(value("WITH(a AS (SELECT MAX(x) FROM UNNEST([1, 2]) AS x), a - a)"), json!(0));
+}
