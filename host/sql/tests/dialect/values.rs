@@ -248,3 +248,73 @@ fn a_name_in_an_expression_is_one_value() {
     }
     assert_eq!(value("WITH(a AS (SELECT MAX(x) FROM UNNEST([1, 2]) AS x), a - a)"), json!(0));
 }
+
+/// The elements and their answers as the dialect's description has them.
+#[test]
+fn numbers_are_written_in_the_elements_of_a_format() {
+    for (number, format, expected) in [
+        ("12", "999", "  12"),
+        ("-12", "999", " -12"),
+        ("12", "000", " 012"),
+        ("-12", "000.000", "-012.000"),
+        ("12", "999.999", "  12.000"),
+        ("0", "999", "   0"),
+        ("NUMERIC '123.58'", "999D999", " 123.580"),
+        ("NUMERIC '2.345'", "9.99", " 2.35"),
+        ("NUMERIC '-2.345'", "9.99", "-2.35"),
+        ("NUMERIC '9.996'", "99.99", " 10.00"),
+        ("-12", "S9999", "  -12"),
+        ("-12", "9999S", "  12-"),
+        ("12", "S9999", "  +12"),
+        ("12", "9999MI", "  12 "),
+        ("-12", "9999MI", "  12-"),
+        ("12", "9999PR", "   12 "),
+        ("-12", "9999PR", "  <12>"),
+        ("-12", "$999", " -$12"),
+        ("-12", "C999", " -USD12"),
+        ("-12", "c999", " -usd12"),
+        ("-12", "L999", " -$12"),
+        ("12345", "999,999", "  12,345"),
+        ("12345", "999G999", "  12,345"),
+        ("123", "999,999", "     123"),
+        ("43981", "XXXX", " ABCD"),
+        ("43981", "xxxx", " abcd"),
+        ("43981", "0X0x", " ABcd"),
+        ("43981", "0000000X", " 0000ABCD"),
+        ("NUMERIC '0.23'", "B99.999S", "       "),
+        ("NUMERIC '1.23'", "B99.999S", " 1.230+"),
+        ("20", "9.99EEEE", " 2.00E+01"),
+        ("299792458", "S9.999EEEE", "+2.998E+08"),
+        ("NUMERIC '0.00096'", "9.9EEEE", " 9.6E-04"),
+        ("NUMERIC '0.00099996'", "9.99EEEE", " 1.00E-03"),
+        ("NUMERIC '12.5'", "999999.000FM", "12.5"),
+        ("NUMERIC '23.5'", "S000V00", "+02350"),
+        ("BIGNUMERIC '0.125'", "0.99", " 0.13"),
+        ("-9223372036854775807 - 1", "FM9999999999999999999", "-9223372036854775808"),
+    ] {
+        let sql = format!("CAST({number} AS STRING FORMAT '{format}')");
+        assert_eq!(value(&sql), json!(expected), "{sql}");
+        assert_eq!(value(&format!("CAST({number} AS STRING FORMAT CONCAT('{format}', ''))")), json!(expected), "{sql}");
+    }
+    for (number, format, needle) in [
+        ("1234", "999", "more digits before the point"),
+        ("NUMERIC '0.5'", "9.9", "needs a 0"),
+        ("NUMERIC '-0.1'", "9", "rounds to zero"),
+        ("NUMERIC '12.0'", "FM99.9", "no digit would be left"),
+        ("1", "9.9.9", "cannot stand there"),
+        ("1", "9S9", "cannot stand there"),
+        ("1", "SS", "cannot stand there"),
+        ("1", "S", "has no digits"),
+        ("1", "", "has no digits"),
+        ("1", "9 9", "no element at ' 9'"),
+        ("1", "99.9EEEE", "one digit before the point"),
+        ("1", "9X", "at most 16 digits X and 0"),
+        ("-1", "BIGNUMERIC", "no element at 'IGNUMERIC'"),
+    ] {
+        let cast = format!("CAST({number} AS STRING FORMAT '{format}')");
+        let failure = World::new().failure(&format!("SELECT {cast} AS v"));
+        assert!(failure.message.contains(needle), "{cast}: {failure}");
+        assert_eq!(value(&format!("SAFE_{cast}")), json!(null), "{cast}");
+    }
+    assert_eq!(value("CAST(CAST(NULL AS INT64) AS STRING FORMAT '9')"), json!(null));
+}

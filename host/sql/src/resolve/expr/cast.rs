@@ -128,9 +128,14 @@ impl Resolver<'_> {
                     _ => moment,
                 }
             }
+            (Type::Int64 | Type::Numeric | Type::BigNumeric, Type::String) => {
+                let text = value.convert(&Type::String, Conversion::cast(at, safe))?.expr;
+                kernel("number_in_format", safe, vec![text, format])
+            }
             (from, to) => {
                 let what = format!("CAST of {from} as {to} with FORMAT");
-                return Err(unsupported(what, Some("of numbers write FORMAT('%d', x)"), at));
+                let instead = "a FLOAT64 is cast to NUMERIC before, and a text to a number without a format";
+                return Err(unsupported(what, Some(instead), at));
             }
         };
         Ok(folded(Typed::new(expr, target)))
