@@ -254,9 +254,9 @@ mod tests {
             ("select (a).f((b).g(c), d)", "select f((a), g((b), c), d)"),
             ("select (a).(safe.sqrt)()", "select safe.sqrt((a))"),
             ("select (a).( safe . hll_count . extract ) ()", "select safe.hll_count.extract((a))"),
-            ("select (a).(hll_count.extract)()", "select HLL_COUNT . EXTRACT ((a))"),
+            ("select (a).(hll_count.extract)()", "select hll_count . extract ((a))"),
             (
-                "select SAFE . HLL_COUNT . EXTRACT (a), hll_count.init(a)",
+                "select safe . hll_count . extract (a), hll_count.init(a)",
                 "select safe.hll_count.extract(a), hll_count.init(a)",
             ),
             ("select x in (a).f()", "select x in f((a))"),

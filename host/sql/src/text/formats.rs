@@ -42,6 +42,10 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             }
             Token::RParen | Token::RBracket | Token::RBrace => {
                 if let Some(Open { cast: Some(cast), format: Some(format), zone, .. }) = open.pop() {
+                    // Casts within these move with them: behind the bracket and a comma, and one more.
+                    for begin in begins.iter_mut().rev().take_while(|begin| **begin >= format) {
+                        *begin += if zone.is_some_and(|zone| *begin >= zone) { 3 } else { 2 };
+                    }
                     let zone = zone.map(|zone| out.split_off(zone));
                     let format = out.split_off(format);
                     out.push(token.clone());
@@ -132,6 +136,10 @@ mod tests {
             (
                 "select cast(a as string format cast(b as string format c) || (d))",
                 "SELECT |> cast format(CAST(a AS STRING), |> cast format(CAST(b AS STRING), c) || (d))",
+            ),
+            (
+                "select cast(a as string format cast(b as string format c) at time zone cast(d as string format e)), cast(f as string format g)",
+                "SELECT |> cast format(CAST(a AS STRING), |> cast format(CAST(b AS STRING), c), |> cast format(CAST(d AS STRING), e)), |> cast format(CAST(f AS STRING), g)",
             ),
             ("select cast(a as string format 'x' at time zone z)", "SELECT |> cast format(CAST(a AS STRING), 'x', z)"),
             (
