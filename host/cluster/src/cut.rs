@@ -154,13 +154,13 @@ impl Cutter<'_> {
 
     fn walked_inner(&mut self, plan: &Arc<dyn ExecutionPlan>, early: bool) -> Result<Walked> {
         let early = is_early(plan, early);
-        if let Some(OwnOperator::SharedRows { part, reader, input }) = OwnOperator::of(plan.as_ref()) {
-            let input = match self.parts.get(&part) {
+        if let Some(OwnOperator::SharedRows { place, input }) = OwnOperator::of(plan.as_ref()) {
+            let input = match self.parts.get(&place.part) {
                 Some(input) => Arc::clone(input),
                 None => self.closed(&input, false)?,
             };
-            self.parts.insert(part, Arc::clone(&input));
-            return Ok(Err(OwnOperator::SharedRows { part, reader, input }.into_plan()));
+            self.parts.insert(place.part, Arc::clone(&input));
+            return Ok(Err(OwnOperator::SharedRows { place, input }.into_plan()));
         }
         if let Some(reads) = ScanDescription::of(plan.as_ref(), self.context.session_config().options()) {
             return self.scan(plan, reads, early);

@@ -25,7 +25,7 @@ use datafusion_proto::protobuf::physical_expr_node::ExprType;
 use datafusion_proto::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalExtensionNode, PhysicalPlanNode};
 use prost::Message;
-use tidegate_sql::OwnOperator;
+use tidegate_sql::{OwnOperator, PartReader};
 use tidegate_store::{HeldSegments, source_union};
 
 use crate::bounds::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_OPERATORS, MAX_PARTITIONS, MAX_PLAN_BYTES};
@@ -171,6 +171,10 @@ impl Decoder<'_> {
                 Some(input) => Ok(OwnOperator::Barrier(input).into_plan()),
                 None => refused("a barrier has no input"),
             },
+            (OwnKind::Attempt(_), 1) => match inputs()?.pop() {
+                Some(input) if !input.schema().fields().is_empty() => Ok(OwnOperator::Attempt(input).into_plan()),
+                _ => refused("an attempt has no value"),
+            },
             (OwnKind::Unordered(_), 1) => match inputs()?.pop() {
                 Some(input) => Ok(OwnOperator::Unordered(input).into_plan()),
                 None => refused("a union without order has no input"),
@@ -181,7 +185,8 @@ impl Decoder<'_> {
                 let (Ok(part), Ok(reader)) = (usize::try_from(rows.part), usize::try_from(rows.reader)) else {
                     return refused("a shared part has too large a number");
                 };
-                Ok(OwnOperator::SharedRows { part, reader, input }.into_plan())
+                let place = PartReader { part, reader, once: rows.once };
+                Ok(OwnOperator::SharedRows { place, input }.into_plan())
             }
             (OwnKind::Scan(scan), 0) => {
                 let expr = |node: &_, schema: &_| self.proto_to_physical_expr(node, schema, context);

@@ -25,7 +25,7 @@ use datafusion_proto::protobuf::{
     PhysicalExprNode, PhysicalExtensionExprNode, PhysicalExtensionNode, PhysicalPlanNode,
 };
 use prost::Message;
-use tidegate_sql::OwnOperator;
+use tidegate_sql::{OwnOperator, PartReader};
 use tidegate_store::{ScanDescription, SegmentName, is_source_union};
 
 use crate::bounds::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_OPERATORS, MAX_PLAN_BYTES};
@@ -157,17 +157,20 @@ impl Encoder<'_> {
                 OwnOperator::Barrier(input) => {
                     Ok(extension(OwnKind::Barrier(true), vec![self.execution_plan_to_proto(&input, codec)?]))
                 }
+                OwnOperator::Attempt(input) => {
+                    Ok(extension(OwnKind::Attempt(true), vec![self.execution_plan_to_proto(&input, codec)?]))
+                }
                 OwnOperator::Unordered(input) => {
                     Ok(extension(OwnKind::Unordered(true), vec![self.execution_plan_to_proto(&input, codec)?]))
                 }
-                OwnOperator::SharedRows { part, reader, input } => {
+                OwnOperator::SharedRows { place: PartReader { part, reader, once }, input } => {
                     if !self.state.borrow().parts.contains_key(&part) {
                         self.execution_plan_to_proto(&input, codec)?;
                         let mut state = self.state.borrow_mut();
                         let place = last(&state.operators)?;
                         state.parts.insert(part, place);
                     }
-                    let rows = SharedRowsMessage { part: part as u64, reader: reader as u64 };
+                    let rows = SharedRowsMessage { part: part as u64, reader: reader as u64, once };
                     Ok(extension(OwnKind::SharedRows(rows), Vec::new()))
                 }
             };

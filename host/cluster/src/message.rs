@@ -39,7 +39,7 @@ pub(crate) struct PartMessage {
 /// What stands in an extension node of the engine's messages.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OwnMessage {
-    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub(crate) kind: Option<OwnKind>,
 }
 
@@ -70,6 +70,9 @@ pub(crate) enum OwnKind {
     /// A boundary to the stage below, or what copies rows for one: the message of `datafusion-distributed`.
     #[prost(bytes = "vec", tag = "9")]
     Boundary(Vec<u8>),
+    /// One row with the value of a subquery or why it has none, over one input.
+    #[prost(bool, tag = "10")]
+    Attempt(bool),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -78,6 +81,8 @@ pub(crate) struct SharedRowsMessage {
     pub(crate) part: u64,
     #[prost(uint64, tag = "2")]
     pub(crate) reader: u64,
+    #[prost(bool, tag = "3")]
+    pub(crate) once: bool,
 }
 
 /// A scan of segments; see `tidegate_store::ScanDescription`. Expressions are `PhysicalExprNode` of the engine.

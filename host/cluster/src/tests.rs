@@ -182,7 +182,7 @@ fn plans_that_contradict_themselves_are_refused() {
     assert_eq!(plans.why(&plan_of(vec![itself])), "an operator is not there, or is read twice");
     assert_eq!(plans.why(&plan_of(vec![empty(1), empty(1)])), "it has parts that nothing reads");
     assert_eq!(plans.why(&plan_of(vec![empty(100_000)])), "a size in the plan is out of bounds");
-    let rows = own(OwnKind::SharedRows(SharedRowsMessage { part: 1, reader: 0 }), Vec::new());
+    let rows = own(OwnKind::SharedRows(SharedRowsMessage { part: 1, reader: 0, once: false }), Vec::new());
     let mut shared = plan_of(vec![rows.clone(), rows]);
     shared.parts.push(PartMessage { part: 1, operator: 0 });
     assert_eq!(plans.why(&shared), "a shared part is not there");

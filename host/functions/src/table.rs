@@ -25,6 +25,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         text::regexps::KERNELS,
         text::codes::KERNELS,
         text::format::KERNELS,
+        text::number_format::KERNELS,
         bytes::KERNELS,
         bytes::formats::KERNELS,
         bytes::pieces::KERNELS,

@@ -1,6 +1,7 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
 mod arrival_order;
+mod attempts;
 mod batch;
 mod carrier;
 mod correlated;
@@ -57,6 +58,7 @@ use run::Run;
 use sessions::{Sessions, runtime};
 pub use shortcuts::narrow::Narrow;
 pub use shortcuts::partial_groups::Counted;
+pub use shortcuts::shared_rows::PartReader;
 use shortcuts::{partial_groups, shared_input, shared_part, shared_rows};
 pub use statement_cost::StatementCost;
 pub use wrapper::{Wrapper, each_batch, inside, wrapped};
@@ -191,9 +193,12 @@ impl Engine {
         let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
         let context = ExecutionContext::of_planning(&budget);
         let (resolved, never_seen, logical) = context.enter(|| {
-            let ResolvedStatement { mut resolved, never_seen, correlated } = resolve()?;
+            let ResolvedStatement { mut resolved, never_seen, correlated, subqueries_in_arms } = resolve()?;
             within_budget()?;
-            let plan = std::mem::take(&mut resolved.plan);
+            let mut plan = std::mem::take(&mut resolved.plan);
+            if subqueries_in_arms {
+                plan = attempts::attempted(plan).planned()?;
+            }
             let plan = if correlated { correlated::joined(plan)? } else { plan };
             within_budget()?;
             Ok::<_, Failure>((resolved, never_seen, plan))
@@ -262,13 +267,15 @@ impl Engine {
             // Nothing depends on it: each reader can compute the part.
             Err(error) => tracing::debug!(%error, "planned without shared parts"),
         }
-        let plan = self.prepared(logical.clone())?;
-        self.operators(&self.sessions.usual.optimize(&plan)?).await
+        let optimize = |plan: &LogicalPlan| self.sessions.usual.optimize(plan);
+        let plan = optimize(&self.prepared(logical.clone())?)?;
+        self.operators(&shared_input::completed(plan, optimize)?).await
     }
 
     /// The resolved plan as it is optimized.
     fn prepared(&self, plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
-        arrival_order::by_arrival(needless_barriers::without_needless(plan)?, self.placed)
+        let plan = shared_part::each_changed(plan, needless_barriers::without_needless)?;
+        arrival_order::by_arrival(plan, self.placed)
     }
 
     /// The plan as operators, if there are parts to share.

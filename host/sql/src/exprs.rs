@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use datafusion::common::Column;
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::functions::core::expr_fn::coalesce;
-use datafusion::logical_expr::{Expr, lit};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 
 /// Whether `is` holds for an expression or a part of it.
 pub(crate) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
@@ -14,9 +14,34 @@ pub(crate) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
     expr.exists(|part| Ok(is(part))).unwrap_or(false)
 }
 
+/// The plan of a subquery, if an expression is one.
+pub(crate) fn subquery_of(expr: &Expr) -> Option<&Arc<LogicalPlan>> {
+    match expr {
+        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
+        Expr::Exists(exists) => Some(&exists.subquery.subquery),
+        Expr::InSubquery(within) => Some(&within.subquery.subquery),
+        _ => None,
+    }
+}
+
 /// Whether an expression is a subquery.
 pub(crate) fn is_subquery(expr: &Expr) -> bool {
-    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_))
+    subquery_of(expr).is_some()
+}
+
+/// Whether an expression, or a subquery in it, has another value each time that it is computed.
+pub(crate) fn is_volatile(expr: &Expr) -> bool {
+    expr.is_volatile() || any(expr, |part| subquery_of(part).is_some_and(|plan| has_volatile(plan)))
+}
+
+fn has_volatile(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    // The closure never fails, so neither does the walk.
+    let _ = plan.apply_with_subqueries(|node| {
+        found |= node.expressions().iter().any(Expr::is_volatile);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found
 }
 
 /// Whether an expression reads more than the row for which it is computed.

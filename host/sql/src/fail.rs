@@ -53,6 +53,11 @@ pub(crate) fn from_running(error: DataFusionError, failure: Option<&Failure>) ->
         .unwrap_or_else(|| internal(&error.to_string()))
 }
 
+/// What a caller may learn of an error of a statement that runs, if anything.
+pub(crate) fn known_while_running(error: &DataFusionError) -> Option<Failure> {
+    known(error).or_else(|| of_filter(&error.to_string()))
+}
+
 /// What a caller may learn of an error of the engine, if anything.
 pub(crate) fn known(error: &DataFusionError) -> Option<Failure> {
     if let Some(failure) = own_failure(error) {

@@ -8,6 +8,7 @@
 mod chained;
 mod dialect;
 mod foreign;
+mod formats;
 mod grouping;
 mod literal;
 mod markers;
@@ -30,6 +31,7 @@ use crate::fail::{Result, fail, place_of};
 pub(crate) use chained::WITH;
 use dialect::TidegateDialect;
 pub(crate) use foreign::foreign_operator;
+pub(crate) use formats::FORMATTED;
 pub(crate) use grouping::{GroupingCall, grouping_call, keys_of_set};
 pub(crate) use literal::unescape_bytes;
 pub(crate) use markers::{marked_items, marked_number, marked_query, marker_name, spelled, spelled_failure};
@@ -69,10 +71,6 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         let message = format!("the statement has {} tokens; at most {} are allowed", tokens.len(), limits.tokens);
         return Err(Failure::new(Code::TooLarge, message));
     }
-    let tokens = ranges::respelled(tokens)?;
-    if brackets(&tokens) > limits.nesting {
-        return Err(too_deep(limits));
-    }
     foreign::refuse_hidden(&tokens)?;
     let second = second_statement(&tokens);
     let mut tokens = respell::raw_bytes(tokens);
@@ -80,7 +78,11 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         literal::unescape_token(token);
         names::unescape_token(token);
     }
-    let tokens = chained::respelled(grouping::respelled(respell::respell(tokens)));
+    let tokens = ranges::respelled(literal::joined(tokens)?)?;
+    if brackets(&tokens) > limits.nesting {
+        return Err(too_deep(limits));
+    }
+    let tokens = chained::respelled(grouping::respelled(formats::respelled(respell::respell(tokens))));
     let tokens = pipes::respelled(set_matching::respelled(tokens)?)?;
     let work = (tokens.len() + sql.len() / dialect::STEP).saturating_mul(WORK).max(1024);
     let dialect = TidegateDialect::new(work, limits.nesting);

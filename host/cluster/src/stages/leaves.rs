@@ -54,7 +54,7 @@ fn each(plan: &Arc<dyn ExecutionPlan>, mut see: impl FnMut(&Arc<dyn ExecutionPla
     while let Some(plan) = plans.pop() {
         plan.apply(|node| {
             match OwnOperator::of(node.as_ref()) {
-                Some(OwnOperator::SharedRows { part, input, .. }) if parts.insert(part) => plans.push(input),
+                Some(OwnOperator::SharedRows { place, input }) if parts.insert(place.part) => plans.push(input),
                 _ => see(node),
             }
             Ok(TreeNodeRecursion::Continue)

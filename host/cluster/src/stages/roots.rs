@@ -50,6 +50,9 @@ impl<'c> Roots<'c> {
         mut self,
         plan: &Arc<dyn ExecutionPlan>,
     ) -> Result<std::result::Result<(Carried, bool, StageReport), StageReport>> {
+        if has_held_parts(plan)? {
+            return Ok(Err(StageReport::Refused("several operators must read the same rows of a part".to_owned())));
+        }
         let made = self.root(&with_own_parts(plan)?)?;
         if self.running.is_empty() {
             return Ok(Err(self.whole.unwrap_or(StageReport::NoSegments)));
@@ -91,6 +94,14 @@ impl<'c> Roots<'c> {
         self.running.push(Arc::clone(&running));
         head::of(&staged.plan, &staged.list, running)
     }
+}
+
+/// Whether something in a plan must be computed once for several operators.
+fn has_held_parts(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| match OwnOperator::of(node.as_ref()) {
+        Some(OwnOperator::SharedRows { place, input }) => Ok(place.once || has_held_parts(&input)?),
+        _ => Ok(false),
+    })
 }
 
 /// The plan, each of whose operators has a part by itself that several read. Nothing in a part is volatile or fails.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidegate_model::{EqualKeys, JsonTreeError, json_fault, json_tree};
 
 use super::exact;
-use super::path::read_path;
+use super::path::{Step, read_path};
 use super::stream::{self, End, Shallow, Size, Tree, Written};
 use super::tree::{COUNTED_FROM, bounded, counted, parsed, shallow};
 use crate::kernel::Kernel;
@@ -37,6 +37,12 @@ pub(crate) const KERNELS: &[Kernel] = &[
             Some(value) => out.json(&value, false).map(Some),
             None => Ok(None),
         }),
+    ),
+    Kernel::rows("json_member", 2..=2, Body::Text(|row, out| part(row, Some(Step::Key(row.text(1).to_owned())), out))),
+    Kernel::rows(
+        "json_element",
+        2..=2,
+        Body::Text(|row, out| part(row, usize::try_from(row.int(1)).ok().map(Step::Index), out)),
     ),
     Kernel::rows("json_values", 2..=2, Body::Texts(values)),
     Kernel::rows(
@@ -204,25 +210,42 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
 ];
 
+/// The value at one step as JSON; NULL where there is none.
+fn part(row: &Row, step: Option<Step>, out: &mut Out) -> RowResult<()> {
+    let Some(step) = step else { return Ok(None) };
+    match tree_at(row, &[step])? {
+        Some(value) => out.json(&value, false).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// The value at the path of the second argument, in the form that `end` makes of it.
 fn found<E: End>(row: &Row, end: E) -> Result<Option<E::Output>, RowError> {
-    let (steps, text) = (read_path(row, 1)?, row.text(0));
+    found_at(row, &read_path(row, 1)?, end)
+}
+
+fn found_at<E: End>(row: &Row, steps: &[Step], end: E) -> Result<Option<E::Output>, RowError> {
+    let text = row.text(0);
     // Most log lines are not JSON: they are not parsed.
     let first = text.trim_start().as_bytes().first().copied();
     if !steps.is_empty() && !matches!(first, Some(b'{' | b'[')) {
         return Ok(None);
     }
     bounded(text)?;
-    Ok(stream::at(text, &steps, end).flatten())
+    Ok(stream::at(text, steps, end).flatten())
 }
 
 /// The value at the path of the second argument, counted until the row is done.
 fn found_tree(row: &Row) -> Result<Option<Value>, RowError> {
+    tree_at(row, &read_path(row, 1)?)
+}
+
+fn tree_at(row: &Row, steps: &[Step]) -> Result<Option<Value>, RowError> {
     if row.text(0).len() >= COUNTED_FROM {
-        let Some(size) = found(row, Size)? else { return Ok(None) };
+        let Some(size) = found_at(row, steps, Size)? else { return Ok(None) };
         row.hold(size)?;
     }
-    found(row, Tree)
+    found_at(row, steps, Tree)
 }
 
 /// A scalar as text; `None` for objects, arrays and null.

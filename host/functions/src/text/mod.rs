@@ -5,6 +5,7 @@ pub(crate) mod codes;
 pub mod demands;
 pub(crate) mod format;
 pub(crate) mod like;
+pub(crate) mod number_format;
 pub(crate) mod pieces;
 pub(crate) mod regexps;
 pub(crate) mod search;

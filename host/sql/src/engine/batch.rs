@@ -4,6 +4,7 @@
 //! columns: a page of logs reads few columns, and `SELECT *` of a source with a thousand fields reads them all, most of
 //! them empty. So statements over wide rows run in batches of fewer rows.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -11,6 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::shortcuts::narrow::leaves;
+use super::shortcuts::shared_part::all_parts;
 use super::shortcuts::shared_rows::SharedRows;
 
 /// Rows of a batch, unless its columns or literals make it smaller.
@@ -27,7 +29,10 @@ const LITERAL_BYTES: usize = 32 << 20;
 
 /// How many rows a batch of the statement has.
 pub(super) fn rows(logical: &LogicalPlan, physical: &Arc<dyn ExecutionPlan>) -> usize {
-    let by_literals = LITERAL_BYTES.checked_div(longest_literal(logical)).unwrap_or(ROWS).max(1);
+    // The closure never fails, so neither does the walk.
+    let parts = all_parts(logical).unwrap_or_default();
+    let longest = parts.values().map(|part| longest_literal(&part.input)).max().unwrap_or(0);
+    let by_literals = LITERAL_BYTES.checked_div(longest.max(longest_literal(logical))).unwrap_or(ROWS).max(1);
     rows_by_width(physical).min(by_literals)
 }
 
@@ -39,15 +44,20 @@ pub(super) fn rows_by_width(physical: &Arc<dyn ExecutionPlan>) -> usize {
 /// The leaf columns of the widest rows that any of the operators makes.
 fn widest(plan: &Arc<dyn ExecutionPlan>) -> usize {
     let mut widest = 0;
-    // The closure never fails, so neither does the walk.
-    let _ = plan.apply(|operator| {
-        let own = operator.schema().fields().iter().map(|field| leaves(field.data_type())).sum();
-        widest = widest.max(own);
-        if let Some(shared) = operator.downcast_ref::<SharedRows>() {
-            widest = widest.max(self::widest(shared.input()));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
+    let (mut plans, mut parts) = (vec![Arc::clone(plan)], HashSet::new());
+    while let Some(plan) = plans.pop() {
+        // The closure never fails, so neither does the walk.
+        let _ = plan.apply(|operator| {
+            let own = operator.schema().fields().iter().map(|field| leaves(field.data_type())).sum();
+            widest = widest.max(own);
+            if let Some(shared) = operator.downcast_ref::<SharedRows>()
+                && parts.insert(shared.place().part)
+            {
+                plans.push(Arc::clone(shared.input()));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
     widest
 }
 

@@ -99,7 +99,7 @@ pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> StatementCost {
         // The closure never fails, so neither does the walk.
         let _ = plan.apply(|node| {
             if let Some(shared) = node.downcast_ref::<SharedRows>() {
-                if parts.insert(shared.part()) {
+                if parts.insert(shared.place().part) {
                     plans.push(Arc::clone(shared.input()));
                 }
             } else if let Some(metrics) = node.metrics().filter(|_| node.children().is_empty()) {

@@ -12,6 +12,7 @@ use tidegate_functions::context::ExecutionContext;
 
 use super::carrier::CarrierReport;
 use super::own_operator::OwnOperator;
+use super::shortcuts::shared_part::all_parts;
 use super::shortcuts::shared_rows;
 use super::{Engine, Plan, correlated, limited};
 use crate::fail::{Planning, Result};
@@ -43,6 +44,9 @@ impl Engine {
         let (report, operators) = planned.map_err(|error| correlated::of_planning(error, &logical))?;
         let (mut tables, mut leaves) = (Vec::new(), Vec::new());
         tables_of(&logical, &mut tables).planned()?;
+        for part in all_parts(&logical).planned()?.values() {
+            tables_of(&part.input, &mut tables).planned()?;
+        }
         leaves_of(&operators, &mut HashSet::new(), &mut leaves).planned()?;
         Ok(ExplainedPlan { tables, leaves, report })
     }
@@ -81,7 +85,7 @@ fn leaves_of(
     plan.apply(|node| {
         match OwnOperator::of(node.as_ref()) {
             // Each part once.
-            Some(OwnOperator::SharedRows { part, input, .. }) if parts.insert(part) => {
+            Some(OwnOperator::SharedRows { place, input }) if parts.insert(place.part) => {
                 leaves_of(&input, parts, leaves)?;
             }
             Some(OwnOperator::SharedRows { .. }) => {}

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::attempts::AttemptExec;
 use super::fixes::unordered_unions::Unordered;
 use super::guards::barrier::Barrier;
-use super::shortcuts::shared_rows::SharedRows;
+use super::shortcuts::shared_rows::{PartReader, SharedRows};
 use super::wrapper::{inside, wrapped};
 
 /// An operator of this crate.
@@ -20,12 +21,12 @@ pub enum OwnOperator {
     Barrier(Arc<dyn ExecutionPlan>),
     /// What stands above a union whose rows have no order: it hands them on.
     Unordered(Arc<dyn ExecutionPlan>),
+    /// One row with the value of a subquery, or with the reason why it has none.
+    Attempt(Arc<dyn ExecutionPlan>),
     /// A reader of the rows of a part that is computed once for all of its readers.
     SharedRows {
-        /// Tells the parts of a plan apart.
-        part: usize,
-        /// Tells the readers of a plan apart.
-        reader: usize,
+        /// Which part it is, and which of its readers.
+        place: PartReader,
         /// The plan of the part, which is the same for all of its readers and no child of the operator.
         input: Arc<dyn ExecutionPlan>,
     },
@@ -40,10 +41,11 @@ impl OwnOperator {
         if let Some((input, Unordered)) = inside(plan) {
             return Some(Self::Unordered(Arc::clone(input)));
         }
-        plan.downcast_ref::<SharedRows>().map(|rows| {
-            let (part, reader) = rows.place();
-            Self::SharedRows { part, reader, input: Arc::clone(rows.input()) }
-        })
+        if let Some(attempt) = plan.downcast_ref::<AttemptExec>() {
+            return Some(Self::Attempt(Arc::clone(attempt.input())));
+        }
+        plan.downcast_ref::<SharedRows>()
+            .map(|rows| Self::SharedRows { place: rows.place(), input: Arc::clone(rows.input()) })
     }
 
     /// The operator.
@@ -51,7 +53,8 @@ impl OwnOperator {
         match self {
             Self::Barrier(input) => wrapped(input, Barrier),
             Self::Unordered(input) => wrapped(input, Unordered),
-            Self::SharedRows { part, reader, input } => SharedRows::of(part, reader, input),
+            Self::Attempt(input) => AttemptExec::over(input),
+            Self::SharedRows { place, input } => SharedRows::of(place, input),
         }
     }
 }

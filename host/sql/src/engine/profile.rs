@@ -66,8 +66,10 @@ impl Engine {
                 Some(completed) => completed,
                 None => self.sessions.usual.optimize(&self.prepared(plan.logical.clone())?)?,
             };
-            clock.ended("shared parts");
+        } else {
+            logical = shared_input::completed(logical, |part| self.sessions.usual.optimize(part))?;
         }
+        clock.ended("shared parts");
         let physical = self.sessions.usual.query_planner().create_physical_plan(&logical, &plain).await?;
         clock.ended("operators");
         let physical =

@@ -29,11 +29,12 @@ const NEVER_APPLY: [&str; 4] =
 
 /// Rules that find more to do in a second pass. Conditions that passed a barrier or a subquery that became a join go on to
 /// joins and the scan, and so does the reading of fields of records; a union within a union becomes one.
-const APPLY_AGAIN: [&str; 13] = [
+const APPLY_AGAIN: [&str; 14] = [
     "optimize_unions",
     "simplify_expressions",
     "extract_equijoin_predicate",
     "eliminate_filter",
+    "eliminate_join",
     "eliminate_cross_join",
     "propagate_empty_relation",
     "eliminate_outer_join",

@@ -266,9 +266,17 @@ fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr, of_float: &'static 
 /// `+`, `-`, `*` and `%` of numbers.
 pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
     let how = Conversion::implicit(at);
+    let decimal = [&left.ty, &right.ty].into_iter().find(|ty| ty.is_decimal()).cloned();
     let numeric = |value: Typed| match value.ty {
         Type::Null => Ok(value),
         _ if value.ty.is_number() => Ok(value),
+        // As FLOAT64 it would lose digits.
+        Type::String
+            if let Some(decimal) = &decimal
+                && value.literal_text().is_some() =>
+        {
+            value.convert(decimal, how)
+        }
         Type::String if value.literal_text().is_some_and(|text| text.trim().parse::<i64>().is_ok()) => {
             value.convert(&Type::Int64, how)
         }

@@ -59,6 +59,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) never_seen: Vec<Failure>,
     /// Whether a subquery of it reads a row of a query around it.
     pub(crate) correlated: bool,
+    /// Whether a subquery stands in an arm that may not be taken.
+    pub(crate) subqueries_in_arms: bool,
 }
 
 /// Resolves a statement over the tables of `binding`.
@@ -109,6 +111,6 @@ fn resolved(
     let mut resolver = Resolver::new(resolve_query, arguments, now, limits, Remarks::default());
     let resolved = resolve_query(&mut resolver, query, environment, None, Order::Kept).map_err(spelled_failure)?;
     inlined::check(&resolved.plan)?;
-    let correlated = resolver.correlated;
-    Ok(ResolvedStatement { resolved, never_seen: resolver.remarks.into_alone(), correlated })
+    let Resolver { correlated, subqueries_in_arms, remarks, .. } = resolver;
+    Ok(ResolvedStatement { resolved, never_seen: remarks.into_alone(), correlated, subqueries_in_arms })
 }

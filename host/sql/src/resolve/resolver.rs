@@ -35,6 +35,8 @@ pub(super) struct Resolver<'a> {
     pub(super) remarks: Remarks,
     /// Whether a subquery reads a row of a query around it.
     pub(super) correlated: bool,
+    /// Whether a subquery stands in an arm that may not be taken.
+    pub(super) subqueries_in_arms: bool,
     /// What plan columns are called in the text, for messages.
     pub(super) labels: HashMap<String, String>,
     /// Names that stand for items of a select list which are keys of grouping sets, and what these compute.
@@ -67,6 +69,7 @@ impl<'a> Resolver<'a> {
             conditions: 0,
             remarks,
             correlated: false,
+            subqueries_in_arms: false,
             labels: HashMap::new(),
             named_keys: HashMap::new(),
             paths: HashSet::new(),

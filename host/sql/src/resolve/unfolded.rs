@@ -14,6 +14,8 @@ use crate::fail::{Result, fail};
 
 /// The parts that each expression of the text may become: a path of a log record becomes a dozen.
 const OF_EACH: usize = 32;
+/// The parts that an operator adds at most to those of what it stands between.
+const OF_OPERATOR: usize = 16;
 /// The parts beyond these that an expression may have. The time to plan it grows with their square.
 const BEYOND: usize = 1_024;
 /// The same for all expressions of a statement.
@@ -26,31 +28,34 @@ pub(super) struct Unfolded {
     accounted: usize,
     /// The parts beyond them.
     beyond: usize,
-    /// How many expressions are around the one that is resolved.
-    around: usize,
+    /// How many parts at most the expressions have that were resolved in each of those around.
+    around: Vec<usize>,
 }
 
 impl Unfolded {
     /// Before an expression is resolved. Gives what is handed to [`Self::leave`].
     pub(super) fn enter(&mut self) -> usize {
-        self.around += 1;
+        self.around.push(0);
         let before = self.accounted;
         self.accounted += OF_EACH;
         before
     }
 
-    /// After that; `expr` is what it became, if it became something.
+    /// After that; `expr` is what it became, if it became something. One that `adds` has each value in it once: then what was
+    /// counted of these is not counted again at each level.
     ///
     /// # Errors
     /// If that has too many parts.
-    pub(super) fn leave(&mut self, before: usize, expr: Option<&Expr>, at: Option<Position>) -> Result<()> {
-        self.around -= 1;
+    pub(super) fn leave(&mut self, before: usize, expr: Option<&Expr>, adds: bool, at: Option<Position>) -> Result<()> {
+        let within = self.around.pop().unwrap_or_default();
         let Some(expr) = expr else { return Ok(()) };
         let accounted = self.accounted - before;
         let most = accounted + BEYOND.min(BEYOND_IN_ALL - self.beyond);
-        let parts = parts(expr, most).ok_or_else(|| too_many(at))?;
-        if self.around == 0 {
-            self.beyond += parts.saturating_sub(accounted);
+        let sum = within.saturating_add(OF_OPERATOR);
+        let parts = if adds && sum <= most { sum } else { parts(expr, most).ok_or_else(|| too_many(at))? };
+        match self.around.last_mut() {
+            Some(around) => *around = around.saturating_add(parts),
+            None => self.beyond += parts.saturating_sub(accounted),
         }
         Ok(())
     }
@@ -66,12 +71,12 @@ impl Unfolded {
     }
 
     /// Resolves a subquery, whose expressions stand in no others.
-    pub(super) fn apart(&mut self) -> usize {
+    pub(super) fn apart(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.around)
     }
 
     /// After that.
-    pub(super) fn back(&mut self, around: usize) {
+    pub(super) fn back(&mut self, around: Vec<usize>) {
         self.around = around;
     }
 }
@@ -124,6 +129,24 @@ mod tests {
     use datafusion::logical_expr::{col, lit};
 
     use super::*;
+
+    #[test]
+    fn a_sum_is_counted_by_its_parts() {
+        let mut unfolded = Unfolded::default();
+        let began = unfolded.enter();
+        let expr = (0..4).fold(col("a"), |sum, _| {
+            let before = unfolded.enter();
+            assert!(unfolded.leave(before, Some(&sum), false, None).is_ok());
+            sum + col("b")
+        });
+        assert_eq!(unfolded.around, [1 + 3 + 5 + 7]);
+        assert!(unfolded.leave(began, Some(&expr), true, None).is_ok());
+        assert_eq!((unfolded.around.len(), unfolded.beyond), (0, 0));
+        // What repeats its values is counted.
+        let before = unfolded.enter();
+        let twice = (0..12).fold(col("a"), |inner, _| inner.clone() + inner);
+        assert!(unfolded.leave(before, Some(&twice), false, None).is_err());
+    }
 
     #[test]
     fn all_values_of_a_coalesce_but_the_last_count_twice() {

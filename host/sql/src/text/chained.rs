@@ -1,59 +1,19 @@
-//! Rewrites four forms of expressions that the parser does not read. As [`super::respell`], on the tokens.
+//! Rewrites three forms of expressions that the parser does not read. As [`super::respell`], on the tokens.
 //!
 //! - `ARRAY_AGG(x HAVING MAX y ORDER BY x)`: HAVING behind ORDER BY and LIMIT.
 //! - `WITH(a AS 1, a + 1)`: a call of a marker with named arguments.
 //! - `(x).UPPER().SUBSTR(1, 2)`: the same as `SUBSTR(UPPER((x)), 1, 2)`.
-//! - `'a' 'b'`: one literal.
 
-use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::markers::{added, marker};
-use super::tokens::{is_blank, is_word};
+use super::tokens::{dotted_name, is_blank, is_word, next};
 
 /// The marker of a WITH expression.
 pub(crate) const WITH: &str = "with";
 
 pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    chained(with_expressions(having_last(joined(tokens))))
-}
-
-/// Joins literals with nothing but blanks between them.
-fn joined(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    // The text of a literal, and whether it is of BYTES.
-    fn text(token: &mut Token) -> Option<(&mut String, bool)> {
-        match token {
-            Token::SingleQuotedString(text)
-            | Token::DoubleQuotedString(text)
-            | Token::TripleSingleQuotedString(text)
-            | Token::TripleDoubleQuotedString(text)
-            | Token::SingleQuotedRawStringLiteral(text)
-            | Token::DoubleQuotedRawStringLiteral(text)
-            | Token::TripleSingleQuotedRawStringLiteral(text)
-            | Token::TripleDoubleQuotedRawStringLiteral(text) => Some((text, false)),
-            Token::SingleQuotedByteStringLiteral(text)
-            | Token::DoubleQuotedByteStringLiteral(text)
-            | Token::TripleSingleQuotedByteStringLiteral(text)
-            | Token::TripleDoubleQuotedByteStringLiteral(text) => Some((text, true)),
-            _ => None,
-        }
-    }
-    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    for mut token in tokens {
-        // Blanks were merged to one.
-        if let [.., before, blank] = out.as_mut_slice()
-            && is_blank(blank)
-            && let Some((after, of_bytes)) = text(&mut token.token)
-            && let Some((first, of_bytes_too)) = text(&mut before.token)
-            && of_bytes == of_bytes_too
-        {
-            first.push_str(after);
-            out.pop();
-            continue;
-        }
-        out.push(token);
-    }
-    out
+    chained(with_expressions(having_last(tokens)))
 }
 
 /// What is open around a token: the arguments of a call, or a query in brackets.
@@ -75,7 +35,7 @@ fn having_last(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len() + 1);
     let mut open: Vec<Open> = vec![Open { is_query: true, ..Open::default() }];
     for (at, token) in tokens.iter().enumerate() {
-        let next = || tokens.get(at + 1..).unwrap_or_default().iter().find(|token| !is_blank(token));
+        let next = || next(&tokens, at + 1);
         let nested = open.len() > 1;
         let Some(inner) = open.last_mut() else { break };
         match &token.token {
@@ -95,7 +55,7 @@ fn having_last(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             Token::Word(_)
                 if is_word(token, "HAVING")
                     && !inner.is_query
-                    && next().is_some_and(|next| is_word(next, "MAX") || is_word(next, "MIN")) =>
+                    && next().is_some_and(|(_, next)| is_word(next, "MAX") || is_word(next, "MIN")) =>
             {
                 inner.having = Some(out.len());
             }
@@ -113,6 +73,12 @@ fn having_last(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// Rewrites `WITH(name AS value, ...)`. In such a list, and nowhere else, `AS` stands behind the first word of an item.
 fn with_expressions(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let begins = |(at, token): (usize, &TokenWithSpan)| {
+        is_word(token, "WITH") && next(&tokens, at + 1).is_some_and(|(_, bracket)| bracket.token == Token::LParen)
+    };
+    if !tokens.iter().enumerate().any(begins) {
+        return tokens;
+    }
     // The brackets around a token: whether they are those of a WITH, and how many words its item has so far.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut before: Option<usize> = None;
@@ -181,10 +147,6 @@ fn chained(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut calls: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
     // Where what ends with the last token begins, if that is a bracket.
     let mut ended: Option<usize> = None;
-    let significant = |from: usize| {
-        let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(token))
-    };
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         at += 1;
@@ -203,7 +165,7 @@ fn chained(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                     open.push(start);
                     at = bracket + 1;
                     // Arguments follow the first one.
-                    if significant(at).is_some_and(|(_, next)| next.token != Token::RParen) {
+                    if next(&tokens, at).is_some_and(|(_, next)| next.token != Token::RParen) {
                         out.push(added(token, Token::Comma));
                     }
                     continue;
@@ -242,45 +204,18 @@ fn chained(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// The name of a function behind a period, and where the bracket of its arguments is: `upper(`, or `(safe.sqrt)(`.
 fn called(tokens: &[TokenWithSpan], from: usize) -> Option<(Vec<TokenWithSpan>, usize)> {
-    let significant = |from: usize| {
-        let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(token))
-    };
-    let (first, token) = significant(from)?;
+    let (first, token) = next(tokens, from)?;
     let (name, after) = match &token.token {
         Token::Word(_) => (vec![token.clone()], first + 1),
         Token::LParen => {
-            let mut name = Vec::new();
-            let mut at = first + 1;
-            loop {
-                let (place, token) = significant(at)?;
-                at = place + 1;
-                match token.token {
-                    Token::Word(_) | Token::Period => name.push(token.clone()),
-                    Token::RParen if !name.is_empty() => break,
-                    _ => return None,
-                }
-            }
-            (joined_name(name), at)
+            let (name, end) = dotted_name(tokens, first + 1)?;
+            let (end, _) = next(tokens, end).filter(|(_, token)| token.token == Token::RParen)?;
+            (name, end + 1)
         }
         _ => return None,
     };
-    let (bracket, token) = significant(after)?;
+    let (bracket, token) = next(tokens, after)?;
     (token.token == Token::LParen).then_some((name, bracket))
-}
-
-/// A name of several parts, of which a first part SAFE is one with the second, as elsewhere.
-fn joined_name(name: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    match name.as_slice() {
-        [safe, dot, TokenWithSpan { token: Token::Word(word), span }]
-            if is_word(safe, "SAFE") && dot.token == Token::Period =>
-        {
-            let value = format!("SAFE.{}", word.value);
-            let word = Word { value, quote_style: None, keyword: Keyword::NoKeyword };
-            vec![TokenWithSpan { token: Token::Word(word), span: *span }]
-        }
-        _ => name,
-    }
 }
 
 /// Where what the next bracket belongs to begins: at the name of a function, or at the bracket itself.
@@ -318,6 +253,12 @@ mod tests {
             ("select abs(a).sqrt().sqrt() + 1", "select sqrt(sqrt(abs(a))) + 1"),
             ("select (a).f((b).g(c), d)", "select f((a), g((b), c), d)"),
             ("select (a).(safe.sqrt)()", "select safe.sqrt((a))"),
+            ("select (a).( safe . hll_count . extract ) ()", "select safe.hll_count.extract((a))"),
+            ("select (a).(hll_count.extract)()", "select hll_count . extract ((a))"),
+            (
+                "select safe . hll_count . extract (a), hll_count.init(a)",
+                "select safe.hll_count.extract(a), hll_count.init(a)",
+            ),
             ("select x in (a).f()", "select x in f((a))"),
             ("select t.f(a) . g ( b )", "select g(t.f(a), b)"),
             ("select (a).b, f(x).y.z", "select (a).b, f(x).y.z"),
@@ -326,18 +267,5 @@ mod tests {
         }
         let long = format!("select (a){}", ".f()".repeat(5_000));
         assert!(read(&long).is_err());
-    }
-
-    #[test]
-    fn literals_are_joined() {
-        for (parts, whole) in [
-            ("select 'a' 'b'", "select 'ab'"),
-            ("select 'a' -- more\n \"b\" r'\\d'", "select 'ab\\\\d'"),
-            ("select date '2024-01' '-02'", "select date '2024-01-02'"),
-            ("select b'a' b'\\x41'", "select b'a\\x41'"),
-        ] {
-            assert_eq!(read(parts).unwrap(), read(whole).unwrap(), "{parts}");
-        }
-        assert!(read("select 'a' b'b'").is_err());
     }
 }

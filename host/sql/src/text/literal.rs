@@ -1,9 +1,71 @@
-//! Unescapes literals.
+//! Unescapes literals, and joins those that adjoin.
 //!
 //! The parser's own unescaping differs from BigQuery's: it drops the backslash of an unknown escape, and people type
 //! such escapes in search boxes. So literals are tokenized raw and unescaped here.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::markers::added;
+use super::tokens::next;
+use crate::fail::{Result, invalid, place_of};
+
+/// Joins literals with nothing but blanks between them, which are one.
+///
+/// # Errors
+/// If one is of STRING and the next one of BYTES.
+pub(super) fn joined(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let following =
+        |at: usize| next(&tokens, at).filter(|(place, token)| *place > at && literal(&token.token).is_some());
+    let adjoins = |(at, token): (usize, &TokenWithSpan)| literal(&token.token).is_some() && following(at + 1).is_some();
+    if !tokens.iter().enumerate().any(adjoins) {
+        return Ok(tokens);
+    }
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        let mut whole: Option<String> = None;
+        if let Some((first, of_bytes)) = literal(&token.token) {
+            while let Some((place, after)) = following(at)
+                && let Some((more, of_bytes_too)) = literal(&after.token)
+            {
+                if of_bytes != of_bytes_too {
+                    let message =
+                        "literals of STRING and of BYTES that follow each other are not one; write || between them";
+                    return Err(invalid(message, place_of(after.span)));
+                }
+                whole.get_or_insert_with(|| first.to_owned()).push_str(more);
+                at = place + 1;
+            }
+            if let Some(text) = whole {
+                let of = if of_bytes { Token::SingleQuotedByteStringLiteral } else { Token::SingleQuotedString };
+                out.push(added(token, of(text)));
+                continue;
+            }
+        }
+        out.push(token.clone());
+    }
+    Ok(out)
+}
+
+/// The text of a literal, and whether it is of BYTES.
+pub(super) fn literal(token: &Token) -> Option<(&str, bool)> {
+    match token {
+        Token::SingleQuotedString(text)
+        | Token::DoubleQuotedString(text)
+        | Token::TripleSingleQuotedString(text)
+        | Token::TripleDoubleQuotedString(text)
+        | Token::SingleQuotedRawStringLiteral(text)
+        | Token::DoubleQuotedRawStringLiteral(text)
+        | Token::TripleSingleQuotedRawStringLiteral(text)
+        | Token::TripleDoubleQuotedRawStringLiteral(text) => Some((text, false)),
+        Token::SingleQuotedByteStringLiteral(text)
+        | Token::DoubleQuotedByteStringLiteral(text)
+        | Token::TripleSingleQuotedByteStringLiteral(text)
+        | Token::TripleDoubleQuotedByteStringLiteral(text) => Some((text, true)),
+        _ => None,
+    }
+}
 
 /// Unescapes the raw text of a literal as BigQuery does, with two extensions that clients need: `''` inside single
 /// quotes is a quote, and an unknown escape keeps its backslash.
@@ -128,8 +190,16 @@ fn pieces(raw: &str, quote: Option<char>, mut take: impl FnMut(Piece) -> bool) {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
+    use tidegate_model::TextLimits;
+
     use super::*;
+
+    fn read(sql: &str) -> std::result::Result<String, String> {
+        let query = crate::text::parse(sql, &TextLimits::default()).map_err(|failure| failure.message)?;
+        Ok(query.to_string())
+    }
 
     #[test]
     fn literals_are_unescaped_as_clients_mean_them() {
@@ -156,6 +226,22 @@ mod tests {
             (r"\xg1\u00e9\s", br"\xg1\u00e9\s".as_slice()),
         ] {
             assert_eq!(unescape_bytes(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn literals_are_joined() {
+        for (parts, whole) in [
+            ("select 'a' 'b'", "select 'ab'"),
+            ("select 'a' -- more\n \"b\" r'\\d'", "select 'ab\\\\d'"),
+            ("select date '2024-01' '-02'", "select date '2024-01-02'"),
+            ("select b'a' b'\\x41'", "select b'a\\x41'"),
+            ("select range<date> '[2020-01-01, ' '2020-02-01)'", "select range<date> '[2020-01-01, 2020-02-01)'"),
+        ] {
+            assert_eq!(read(parts).unwrap(), read(whole).unwrap(), "{parts}");
+        }
+        for sql in ["select 'a' b'b'", "select b'a' 'b'", "select b'a' -- and\n\"b\""] {
+            assert!(read(sql).unwrap_err().contains("STRING and of BYTES"), "{sql}");
         }
     }
 }

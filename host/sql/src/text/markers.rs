@@ -45,7 +45,8 @@ pub(super) fn added(at: &TokenWithSpan, token: Token) -> TokenWithSpan {
 const NUMBER: &str = "number ";
 
 /// How the markers that a message may quote are spelled in a text.
-const SPELLED: [(&str, &str); 12] = [
+const SPELLED: [(&str, &str); 13] = [
+    ("|> cast format", "CAST"),
     ("SELECT |> from FROM", "FROM"),
     ("SELECT |> from", "FROM"),
     ("|> from", "FROM"),

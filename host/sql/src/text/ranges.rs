@@ -5,8 +5,9 @@ use sqlparser::ast::{DataType, ObjectNamePart};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
+use super::literal::literal;
 use super::markers::added;
-use super::tokens::{BLANK, is_blank, is_word};
+use super::tokens::{BLANK, is_blank, is_word, next};
 use crate::fail::{Result, place_of, unsupported};
 
 const PREFIX: &str = "RANGE<";
@@ -29,10 +30,7 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
         return Ok(tokens);
     }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    let next = |from: usize| {
-        let mut rest = tokens.iter().enumerate().skip(from);
-        rest.find(|(_, token)| !is_blank(token))
-    };
+    let next = |from: usize| next(&tokens, from);
     let (mut at, mut after_dot) = (0, false);
     while let Some(token) = tokens.get(at) {
         at += 1;
@@ -50,7 +48,7 @@ pub(super) fn respelled(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             _ if tokens.get(end).is_some_and(|last| last.token == Token::ShiftRight) => {
                 out.extend([name, added(token, Token::Gt)]);
             }
-            Some((place, text)) if is_text(&text.token) => {
+            Some((place, text)) if matches!(literal(&text.token), Some((_, false))) => {
                 out.extend([Token::make_keyword("CAST"), Token::LParen].map(|word| added(token, word)));
                 out.extend([text.clone(), added(text, BLANK), added(text, Token::make_keyword("AS"))]);
                 out.extend([added(text, BLANK), name, added(text, Token::RParen)]);
@@ -69,20 +67,6 @@ fn named<'a>(next: impl Fn(usize) -> Option<(usize, &'a TokenWithSpan)>, from: u
     let Token::Word(of) = &of.token else { return None };
     let (end, _) = next(at + 1).filter(|(_, token)| matches!(token.token, Token::Gt | Token::ShiftRight))?;
     of.quote_style.is_none().then(|| (format!("{PREFIX}{}>", of.value.to_uppercase()), end))
-}
-
-fn is_text(token: &Token) -> bool {
-    matches!(
-        token,
-        Token::SingleQuotedString(_)
-            | Token::DoubleQuotedString(_)
-            | Token::TripleSingleQuotedString(_)
-            | Token::TripleDoubleQuotedString(_)
-            | Token::SingleQuotedRawStringLiteral(_)
-            | Token::DoubleQuotedRawStringLiteral(_)
-            | Token::TripleSingleQuotedRawStringLiteral(_)
-            | Token::TripleDoubleQuotedRawStringLiteral(_)
-    )
 }
 
 /// What the RANGE is of that a type names.

@@ -1,7 +1,7 @@
 //! Rewrites six spellings of BigQuery that the parser does not accept. This is done on the tokens, before parsing,
 //! and each token keeps its position.
 //!
-//! - `SAFE.SUBSTR(...)`: a keyword after `SAFE.` is the name of a function like any other.
+//! - `SAFE.SUBSTR(...)`, `HLL_COUNT.EXTRACT(...)`: a keyword there is the name of a function like any other.
 //! - `rb'\d'`, `br'\d'`: bytes in which backslashes are not escapes.
 //! - `ARRAY<INT64>[1, 2]`: the same as `CAST([1, 2] AS ARRAY<INT64>)`.
 //! - `WITH OFFSET JOIN`: the offset has the name `offset`; and `t.tags AS tag WITH OFFSET` is of `UNNEST(t.tags)`.
@@ -12,10 +12,10 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::markers::{added, marker, number};
-use super::tokens::{BLANK, is_blank, is_word, next};
+use super::tokens::{BLANK, dotted_name, is_blank, is_word, next};
 
 pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    quantified_likes(offsets(numbered(pivoted(typed_arrays(safe_calls(single_blanks(tokens)))))))
+    quantified_likes(offsets(numbered(pivoted(typed_arrays(named_calls(single_blanks(tokens)))))))
 }
 
 /// Rewrites `PIVOT(... FOR (a > 1) IN ...)`: without the parentheses the parser reads names only.
@@ -222,39 +222,27 @@ pub(super) fn raw_bytes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
-fn safe_calls(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+/// Rewrites calls whose names are not read as names.
+fn named_calls(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let begins = |token: &TokenWithSpan| is_word(token, "SAFE") || is_word(token, "HLL_COUNT");
+    if !tokens.iter().any(begins) {
+        return tokens;
+    }
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    let mut tokens = tokens.into_iter().peekable();
-    while let Some(token) = tokens.next() {
-        let after_safe =
-            matches!(out.as_slice(), [.., safe, dot] if is_word(safe, "SAFE") && dot.token == Token::Period);
-        match &token.token {
-            // EXTRACT is a keyword elsewhere.
-            Token::Word(word)
-                if is_word(&token, "EXTRACT")
-                    && matches!(out.as_slice(), [.., hll, dot] if is_word(hll, "HLL_COUNT") && dot.token == Token::Period)
-                    && tokens.peek().is_some_and(|next| next.token == Token::LParen) =>
-            {
-                out.truncate(out.len() - 2);
-                let safe =
-                    matches!(out.as_slice(), [.., safe, dot] if is_word(safe, "SAFE") && dot.token == Token::Period);
-                let value = format!("{}HLL_COUNT.{}", if safe { "SAFE." } else { "" }, word.value);
-                out.truncate(out.len() - if safe { 2 } else { 0 });
-                let word = Word { value, quote_style: None, keyword: Keyword::NoKeyword };
-                out.push(TokenWithSpan { token: Token::Word(word), span: token.span });
-            }
-            Token::Word(word)
-                if after_safe
-                    && word.quote_style.is_none()
-                    && tokens.peek().is_some_and(|next| next.token == Token::LParen) =>
-            {
-                let value = format!("SAFE.{}", word.value);
-                out.truncate(out.len() - 2);
-                let word = Word { value, quote_style: None, keyword: Keyword::NoKeyword };
-                out.push(TokenWithSpan { token: Token::Word(word), span: token.span });
-            }
-            _ => out.push(token),
+    let (mut at, mut after_dot) = (0, false);
+    while let Some(token) = tokens.get(at) {
+        if !after_dot
+            && begins(token)
+            && let Some((name, end)) = dotted_name(&tokens, at)
+            && next(&tokens, end).is_some_and(|(_, bracket)| bracket.token == Token::LParen)
+        {
+            out.extend(name);
+            at = end;
+            continue;
         }
+        after_dot = token.token == Token::Period || after_dot && is_blank(token);
+        out.push(token.clone());
+        at += 1;
     }
     out
 }

@@ -243,10 +243,114 @@ fn windows_and_columns_further_out_are_those_of_the_row() {
     ] {
         assert_eq!(kept(condition), expected, "{condition}");
     }
-    // Values that are others when they are computed again have no answers, and no wrong ones.
-    let random = "SELECT (SELECT COUNT(*) FROM q WHERE q.num > r) AS c FROM (SELECT num + RAND() AS r FROM p)";
-    let failure = world().failure(random);
-    assert!(failure.message.contains("are others each time they are computed"), "{failure}");
+}
+
+/// The rows of the enclosing query are computed once, whether they would be the same again or not.
+#[test]
+fn rows_that_would_be_others_are_answered_as_they_are() {
+    let world = world();
+    let counts = "(SELECT COUNT(*) FROM q WHERE q.num > r.x)";
+    for (rows, expected) in [
+        ("(SELECT num AS x FROM p LIMIT 3)", 3),
+        ("(SELECT k, ANY_VALUE(num) AS x FROM p GROUP BY k)", 3),
+        ("(SELECT k, ARRAY_AGG(num LIMIT 1)[OFFSET(0)] AS x FROM p GROUP BY k)", 3),
+        ("(SELECT ROW_NUMBER() OVER () AS x FROM p)", 4),
+        ("(SELECT num + RAND() AS x FROM p)", 4),
+        ("(SELECT x FROM p, UNNEST([num + RAND(), num]) AS x)", 8),
+    ] {
+        let sql = format!("SELECT r.x AS x, {counts} AS c, {counts} + 0 AS d FROM {rows} AS r");
+        let rows = world.rows(&sql);
+        let rows = rows.as_array().unwrap();
+        assert_eq!(rows.len(), expected, "{sql}");
+        for row in rows {
+            let x = row["x"].as_f64().unwrap();
+            let count = [1.0, 1.0, 3.0, 9.0].iter().filter(|num| **num > x).count();
+            assert_eq!((&row["c"], &row["d"]), (&json!(count), &json!(count)), "{sql}");
+        }
+        let kept = format!("SELECT r.x AS x FROM {} AS r WHERE {counts} = 2", "(SELECT num AS x FROM p LIMIT 4)");
+        assert_eq!(world.rows(&kept), json!([{"x": 1}, {"x": 2}]), "{kept}");
+    }
+    // What one subquery gives, another one reads.
+    let sql = "SELECT r.num, (SELECT COUNT(*) FROM q WHERE q.num > r.c) AS d
+               FROM (SELECT num, (SELECT COUNT(*) FROM q WHERE q.num > p.num) AS c FROM p) AS r ORDER BY num";
+    assert_eq!(
+        world.rows(sql),
+        json!([{"num": 1, "d": 2}, {"num": 2, "d": 2}, {"num": 3, "d": 2}, {"num": 4, "d": 2}])
+    );
+}
+
+#[test]
+fn a_chain_of_correlated_values_is_planned_in_time() {
+    let began = std::time::Instant::now();
+    let levels: String =
+        (0..12).map(|i| format!(" |> EXTEND (SELECT COUNT(*) FROM q WHERE q.num > x{i}) AS x{}", i + 1)).collect();
+    let sql = format!("FROM p |> SELECT num, num AS x0{levels} |> SELECT num, x12 |> ORDER BY num");
+    let rows = world().rows(&sql);
+    // The count goes from 1 to 2, to 2 and so on.
+    let expected: Vec<Value> = (1..=4).map(|num| json!({"num": num, "x12": 2})).collect();
+    assert_eq!(rows, Value::Array(expected));
+    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
+fn too_many_rows_of_an_enclosing_query_are_too_much_memory() {
+    let many = "(SELECT x + 0 * CAST(RAND() AS INT64) AS x FROM UNNEST(GENERATE_ARRAY(1, 2000000)) AS x)";
+    let sql = format!("SELECT MAX((SELECT COUNT(*) FROM q WHERE q.num > r.x)) AS c FROM {many} AS r");
+    assert_eq!(world().holding(8 << 20).failure(&sql).code, Code::LimitExceeded);
+}
+
+#[test]
+fn a_repeated_query_takes_no_other_correlation_than_by_equality() {
+    let recursive = |condition: &str| {
+        format!(
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL
+               SELECT r.n + 1 FROM r WHERE r.n < 3 AND (SELECT COUNT(*) FROM q WHERE {condition}) > 0)
+             SELECT n, (SELECT COUNT(*) FROM q WHERE q.num > r.n) AS c FROM r ORDER BY n"
+        )
+    };
+    let failure = world().failure(&recursive("q.num > r.n"));
+    assert!(failure.code == Code::Unsupported && failure.message.contains("recursive table"), "{failure}");
+    assert_eq!(world().rows(&recursive("q.num = r.n")), json!([{"n": 1, "c": 2}, {"n": 2, "c": 2}]));
+}
+
+#[test]
+fn what_is_refused_says_what_to_write_instead() {
+    let total = "SELECT num, (SELECT MAX(c) FROM (SELECT w, COUNT(*) AS c FROM q WHERE q.num > p.num GROUP BY ROLLUP(w))) AS c FROM p";
+    let failure = world().failure(total);
+    assert!(failure.code == Code::Unsupported && failure.message.contains("write UNION ALL"), "{failure}");
+    assert_eq!(kept("p.num IN (SELECT q.num FROM q WHERE q.num < p.num + 1) OR p.k = 'b'"), json!([1, 3]));
+    assert_eq!(kept("9 IN (SELECT q.num FROM q WHERE q.num > p.num + 5) OR p.num = 4"), json!([1, 2, 3, 4]));
+}
+
+/// Only the arm that is taken fails.
+#[test]
+fn a_subquery_in_an_arm_fails_where_it_is_taken() {
+    for (expression, expected) in [
+        ("IF(FALSE, (SELECT CAST('x' AS INT64)), 1)", json!([1, 1, 1, 1])),
+        ("IF(FALSE, (SELECT ERROR('x')), 'y')", json!(["y", "y", "y", "y"])),
+        ("CASE WHEN p.num > 9 THEN (SELECT CAST(w AS INT64) FROM q LIMIT 1) ELSE p.num END", json!([1, 2, 3, 4])),
+        ("CASE WHEN p.num > 0 THEN 1 WHEN (SELECT ERROR('x')) = 'y' THEN 2 END", json!([1, 1, 1, 1])),
+        ("IF(p.num > 9, (SELECT num FROM q), 0)", json!([0, 0, 0, 0])),
+        ("IF(p.num > 9, (SELECT 1 / MAX(q.num - 9) FROM q), 0.5)", json!([0.5, 0.5, 0.5, 0.5])),
+        ("COALESCE(p.num, (SELECT num FROM q))", json!([1, 2, 3, 4])),
+        ("IFNULL(p.num, (SELECT CAST('x' AS INT64) FROM q LIMIT 1))", json!([1, 2, 3, 4])),
+        ("IF(p.num > 9, ARRAY(SELECT CAST('x' AS INT64) FROM q), [1])", json!([[1], [1], [1], [1]])),
+        (
+            "IF(p.num > 9, EXISTS(SELECT 1 FROM q WHERE CAST('x' AS INT64) = q.num), FALSE)",
+            json!([false, false, false, false]),
+        ),
+        ("IF(p.num > 2, (SELECT MAX(num) FROM q), (SELECT num FROM q WHERE num = 10))", json!([null, null, 9, 9])),
+    ] {
+        assert_eq!(values(expression), expected, "{expression}");
+    }
+    for (expression, message) in [
+        ("IF(p.num > 3, (SELECT ERROR('told') FROM q LIMIT 1), 'x')", "told"),
+        ("IF(p.num > 3, (SELECT num FROM q), 0)", "more than one row"),
+        ("COALESCE(p.k, (SELECT w FROM q))", "more than one row"),
+    ] {
+        let failure = world().failure(&format!("SELECT {expression} AS value FROM p"));
+        assert!(failure.code == Code::InvalidValue && failure.message.contains(message), "{expression}: {failure}");
+    }
 }
 
 #[test]

@@ -185,3 +185,136 @@ fn an_integer_beyond_int64_is_no_float() {
     assert_eq!(value("9223372036854775808.0"), json!(9_223_372_036_854_775_808.0));
     assert_eq!(value("9223372036854775807"), json!(i64::MAX));
 }
+
+#[test]
+fn parts_of_json_are_taken_by_names_and_places_that_are_computed() {
+    let rows = [
+        json!({"n": 0, "k": "a"}),
+        json!({"n": 1, "k": "b\"c"}),
+        json!({"n": -1, "k": "none"}),
+        json!({"n": null, "k": null}),
+    ];
+    let world = World::new().source("t", &rows);
+    let rows = world.rows(
+        r#"SELECT JSON '{"a": [1, 2], "b\\"c": {"x": "y"}}'[k] AS member, JSON '[10, null]'[n] AS element,
+                  JSON '{"a": [[7], 8]}'.a[n][n] AS inner_element, JSON '"scalar"'[k] AS none
+           FROM t ORDER BY n NULLS LAST, k"#,
+    );
+    assert_eq!(
+        rows,
+        json!([
+            {"member": null, "element": null, "inner_element": null, "none": null},
+            {"member": [1, 2], "element": 10, "inner_element": 7, "none": null},
+            {"member": {"x": "y"}, "element": null, "inner_element": null, "none": null},
+            {"member": null, "element": null, "inner_element": null, "none": null},
+        ])
+    );
+    for (expression, expected) in [
+        (r#"JSON '{"b\\"c": 5}'['b"c']"#, json!(5)),
+        (r#"JSON '[1, 2]'[1 + 0]"#, json!(2)),
+        (r#"JSON '[1, 2]'[-1]"#, json!(null)),
+        (r#"JSON '[1, 2]'[NULL]"#, json!(null)),
+        (r#"JSON_TYPE(JSON '[1, null]'[IF(RAND() < 2, 1, 0)])"#, json!("null")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let failure = World::new().failure("SELECT JSON '[1]'[1.5] AS v");
+    assert!(failure.message.contains("an INT64 or a STRING"), "{failure}");
+}
+
+#[test]
+fn a_text_beside_a_decimal_keeps_its_digits() {
+    for (expression, expected) in [
+        ("NUMERIC '0.1' + '0.2' = NUMERIC '0.3'", json!(true)),
+        (
+            "CAST('0.00000000000000000000000000000000000001' + BIGNUMERIC '1' AS STRING)",
+            json!("1.00000000000000000000000000000000000001"),
+        ),
+        ("CAST(CAST(DATE '2024-02-01' AS STRING FORMAT CONCAT('YY', 'YY')) AS INT64)", json!(2024)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let piped = "FROM UNNEST([1]) AS x |> SELECT NUMERIC '1' AS n |> SET n = 0.1 |> UNION ALL (SELECT NUMERIC '0.2') |> AGGREGATE SUM(n) = NUMERIC '0.3' AS v";
+    assert_eq!(World::new().rows(piped), json!([{"v": true}]));
+}
+
+#[test]
+fn a_name_in_an_expression_is_one_value() {
+    for expression in
+        ["WITH(a AS (SELECT RAND()), a - a)", "WITH(a AS (SELECT MAX(r) FROM (SELECT RAND() AS r)), a - a)"]
+    {
+        let failure = World::new().failure(&format!("SELECT {expression} AS v"));
+        assert!(failure.message.contains("random in WITH(...)"), "{expression}: {failure}");
+    }
+    assert_eq!(value("WITH(a AS (SELECT MAX(x) FROM UNNEST([1, 2]) AS x), a - a)"), json!(0));
+}
+
+/// The elements and their answers as the dialect's description has them.
+#[test]
+fn numbers_are_written_in_the_elements_of_a_format() {
+    for (number, format, expected) in [
+        ("12", "999", "  12"),
+        ("-12", "999", " -12"),
+        ("12", "000", " 012"),
+        ("-12", "000.000", "-012.000"),
+        ("12", "999.999", "  12.000"),
+        ("0", "999", "   0"),
+        ("NUMERIC '123.58'", "999D999", " 123.580"),
+        ("NUMERIC '2.345'", "9.99", " 2.35"),
+        ("NUMERIC '-2.345'", "9.99", "-2.35"),
+        ("NUMERIC '9.996'", "99.99", " 10.00"),
+        ("-12", "S9999", "  -12"),
+        ("-12", "9999S", "  12-"),
+        ("12", "S9999", "  +12"),
+        ("12", "9999MI", "  12 "),
+        ("-12", "9999MI", "  12-"),
+        ("12", "9999PR", "   12 "),
+        ("-12", "9999PR", "  <12>"),
+        ("-12", "$999", " -$12"),
+        ("-12", "C999", " -USD12"),
+        ("-12", "c999", " -usd12"),
+        ("-12", "L999", " -$12"),
+        ("12345", "999,999", "  12,345"),
+        ("12345", "999G999", "  12,345"),
+        ("123", "999,999", "     123"),
+        ("43981", "XXXX", " ABCD"),
+        ("43981", "xxxx", " abcd"),
+        ("43981", "0X0x", " ABcd"),
+        ("43981", "0000000X", " 0000ABCD"),
+        ("NUMERIC '0.23'", "B99.999S", "       "),
+        ("NUMERIC '1.23'", "B99.999S", " 1.230+"),
+        ("20", "9.99EEEE", " 2.00E+01"),
+        ("299792458", "S9.999EEEE", "+2.998E+08"),
+        ("NUMERIC '0.00096'", "9.9EEEE", " 9.6E-04"),
+        ("NUMERIC '0.00099996'", "9.99EEEE", " 1.00E-03"),
+        ("NUMERIC '12.5'", "999999.000FM", "12.5"),
+        ("NUMERIC '23.5'", "S000V00", "+02350"),
+        ("BIGNUMERIC '0.125'", "0.99", " 0.13"),
+        ("-9223372036854775807 - 1", "FM9999999999999999999", "-9223372036854775808"),
+    ] {
+        let sql = format!("CAST({number} AS STRING FORMAT '{format}')");
+        assert_eq!(value(&sql), json!(expected), "{sql}");
+        assert_eq!(value(&format!("CAST({number} AS STRING FORMAT CONCAT('{format}', ''))")), json!(expected), "{sql}");
+    }
+    for (number, format, needle) in [
+        ("1234", "999", "more digits before the point"),
+        ("NUMERIC '0.5'", "9.9", "needs a 0"),
+        ("NUMERIC '-0.1'", "9", "rounds to zero"),
+        ("NUMERIC '12.0'", "FM99.9", "no digit would be left"),
+        ("1", "9.9.9", "cannot stand there"),
+        ("1", "9S9", "cannot stand there"),
+        ("1", "SS", "cannot stand there"),
+        ("1", "S", "has no digits"),
+        ("1", "", "has no digits"),
+        ("1", "9 9", "no element at ' 9'"),
+        ("1", "99.9EEEE", "one digit before the point"),
+        ("1", "9X", "at most 16 digits X and 0"),
+        ("-1", "BIGNUMERIC", "no element at 'IGNUMERIC'"),
+    ] {
+        let cast = format!("CAST({number} AS STRING FORMAT '{format}')");
+        let failure = World::new().failure(&format!("SELECT {cast} AS v"));
+        assert!(failure.message.contains(needle), "{cast}: {failure}");
+        assert_eq!(value(&format!("SAFE_{cast}")), json!(null), "{cast}");
+    }
+    assert_eq!(value("CAST(CAST(NULL AS INT64) AS STRING FORMAT '9')"), json!(null));
+}

@@ -3,6 +3,7 @@
 //! Each node is made once, with the places of all its times after its own columns. What nobody sorts by, the optimizer leaves
 //! out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -20,7 +21,7 @@ use tidegate_functions::context::{check_planning, failed};
 use super::Placed;
 use super::sorted::{Names, Place, carried, column_of, in_order, numbered, with_places};
 use crate::barrier::{above_same_barrier, opened};
-use crate::engine::shortcuts::shared_part::on_enough_stack;
+use crate::engine::shortcuts::shared_part::{SharedPart, leaf_of, on_enough_stack, part_of};
 
 /// A stored table with the places of its rows.
 #[derive(Debug, Clone)]
@@ -35,11 +36,14 @@ pub(super) struct Carriers {
     placed: Placed,
     /// The tables that were found.
     tables: Vec<PlacedTable>,
+    /// The leaves of parts that are computed once, by number.
+    parts: HashMap<usize, Wide>,
     /// How many names were given to carried columns.
     names: usize,
 }
 
 /// A plan with the places of its times after its own columns.
+#[derive(Clone)]
 struct Wide {
     plan: LogicalPlan,
     places: Vec<Place>,
@@ -56,7 +60,7 @@ impl Wide {
 
 impl Carriers {
     pub(super) fn new(placed: Placed) -> Self {
-        Self { placed, tables: Vec::new(), names: 0 }
+        Self { placed, tables: Vec::new(), parts: HashMap::new(), names: 0 }
     }
 
     /// The plan with its own columns, if something in it is sorted by places.
@@ -92,7 +96,22 @@ impl Carriers {
         Ok(with.transformed.then_some(with.data))
     }
 
+    /// A part, whose readers may all have its places.
+    fn of_part(&mut self, part: &SharedPart) -> Result<Wide> {
+        if let Some(wide) = self.parts.get(&part.id) {
+            return Ok(wide.clone());
+        }
+        let wide = self.widened(&part.input)?;
+        let (schema, input) = (Arc::clone(wide.plan.schema()), Arc::new(wide.plan));
+        let wide = Wide { plan: leaf_of(SharedPart { schema, input, ..part.clone() }), ..wide };
+        self.parts.insert(part.id, wide.clone());
+        Ok(wide)
+    }
+
     fn widened_node(&mut self, plan: &LogicalPlan) -> Result<Wide> {
+        if let Some(part) = part_of(plan) {
+            return self.of_part(part);
+        }
         let none = |plan, is_used| Wide { plan, places: Vec::new(), is_used };
         let single = match plan {
             LogicalPlan::TableScan(scan) => return self.scanned(scan),

@@ -6,7 +6,7 @@
 //! a stored table, or numbered in that order, these columns become its last keys, in the direction of the time.
 //!
 //! The columns are carried through the plan from the table to the sort: through whatever hands rows on as they are
-//! (projections, conditions, joins, UNNEST, unions, windows, limits). Groups and DISTINCT have no places: a sort above them stays
+//! (projections, conditions, joins, UNNEST, unions, windows, limits, parts that are computed once). Groups and DISTINCT have no places: a sort above them stays
 //! as it is.
 
 mod carriers;
@@ -24,6 +24,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use carriers::Carriers;
 use sorted::{by_row, column_of};
 
+use crate::engine::shortcuts::shared_part::all_parts;
+
 /// How a stored table is read with the places of its rows: as a table with two more columns, the last ones, which are integers
 /// and compared one after the other (NULL is before all others), and the name of its column with the time of a row.
 /// `None` for a table that knows no places.
@@ -40,7 +42,11 @@ pub(super) fn never(_: &dyn TableProvider) -> Option<(Arc<dyn TableProvider>, &'
 /// # Errors
 /// If planning is to stop. No other is known: the columns that are carried have names that no other has.
 pub(super) fn by_arrival(plan: LogicalPlan, placed: Placed) -> Result<LogicalPlan> {
-    if !has_times(&plan)? {
+    let mut has_any = has_times(&plan)?;
+    for part in all_parts(&plan)?.values() {
+        has_any = has_any || has_times(&part.input)?;
+    }
+    if !has_any {
         return Ok(plan);
     }
     let mut carriers = Carriers::new(placed);

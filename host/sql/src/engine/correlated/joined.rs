@@ -5,16 +5,20 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, not_impl_err, plan_err};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::source_as_provider;
+use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, lit, not, when};
-use tidegate_functions::scalar::{raised, raised_as};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, lit, not};
+use tidegate_model::{Code, Failure};
 
-use super::keys::{Keys, outer_columns, subquery_of, walk, with_subquery};
+use super::keys::{Keys, outer_columns, walk, with_subquery};
 use super::pushed::Pusher;
 use super::{Names, is_stuck};
-use crate::engine::shortcuts::shared_part::on_enough_stack;
-use crate::exprs::{any, is_subquery};
+use crate::barrier::is_barrier;
+use crate::engine::shortcuts::shared_part::{on_enough_stack, once};
+use crate::exprs::{any, is_subquery, subquery_of};
 
 /// The plan with joins in the place of the subqueries that the engine makes no join of. A resolved plan; whoever calls this knows
 /// that it has correlated subqueries.
@@ -53,6 +57,8 @@ fn is_for_us(subquery: &LogicalPlan) -> Result<bool> {
 #[derive(Default)]
 struct Joiner {
     names: Names,
+    /// How many plans were made parts that are computed once.
+    parts: usize,
 }
 
 impl Joiner {
@@ -76,16 +82,13 @@ impl Joiner {
         }
         let mut exprs = node.expressions();
         if exprs.iter().any(|expr| any(expr, is_subquery)) {
-            let source = match inputs.as_slice() {
-                [input] => Some(input.clone()),
-                _ => None,
-            };
+            let mut source = None;
             for expr in &mut exprs {
                 let replaced = std::mem::take(expr).transform_up(|part| {
                     if subquery_of(&part).is_none() {
                         return Ok(Transformed::no(part));
                     }
-                    let (part, replaced) = self.replaced(part, &mut inputs, source.as_ref())?;
+                    let (part, replaced) = self.replaced(part, &mut inputs, &mut source)?;
                     changed |= replaced;
                     Ok(Transformed::yes(part))
                 })?;
@@ -99,12 +102,13 @@ impl Joiner {
         restored(plan, node.schema()).map(Some)
     }
 
-    /// The value of a subquery over the rows of the only input, which gets a column for it; and whether anything changed.
+    /// The value of a subquery over the rows of the only input, which gets a column for it; and whether anything changed. `source`
+    /// becomes the input as it is before it gets any such column.
     fn replaced(
         &mut self,
         subquery: Expr,
         inputs: &mut [LogicalPlan],
-        source: Option<&LogicalPlan>,
+        source: &mut Option<LogicalPlan>,
     ) -> Result<(Expr, bool)> {
         let Some(plan) = subquery_of(&subquery) else { return Ok((subquery, false)) };
         if !is_for_us(plan)? {
@@ -113,36 +117,93 @@ impl Joiner {
                 None => Ok((subquery, false)),
             };
         }
-        let ([input], Some(source)) = (inputs, source) else {
+        let [input] = inputs else {
             return not_impl_err!("a correlated subquery in the condition of a join");
         };
+        if source.is_none() {
+            *input = self.readable_twice(std::mem::take(input))?;
+        }
+        let source = source.get_or_insert_with(|| input.clone());
         let (plan, negated) = scalar(subquery, input.schema(), &mut self.names)?;
         let mut keys = Keys::of(&plan)?;
-        // The rows with the answers of subqueries beside this one are not computed again where it does not read these.
-        let source = if keys.are_of(source.schema()) { source.clone() } else { input.clone() };
-        let (keyed, key) = keys.keyed(input.clone(), source, &mut self.names)?;
+        // The rows with the answers of subqueries beside this one are read where it reads these.
+        if !keys.are_of(source.schema()) {
+            *input = self.readable_twice(std::mem::take(input))?;
+            *source = input.clone();
+        }
+        let (keyed, key) = keys.keyed(input.clone(), source.clone(), self.next_part(), &mut self.names)?;
         let Some(value) = plan.schema().columns().into_iter().next() else {
             return plan_err!("a value without column");
         };
-        let ty = plan.schema().field(0).data_type().clone();
         let answers = Pusher { keys: &keys, names: &mut self.names }.over(&plan)?;
         let (own_key, own_value) = (self.names.next(), self.names.next());
         let columns = [col(answers.key).alias(&own_key), col(value).alias(&own_value)];
         let answers = LogicalPlanBuilder::from(answers.plan).project(columns)?.build()?;
         let answers = self.over(&answers)?.unwrap_or(answers);
         let own_key = Column::new_unqualified(own_key);
-        // The answers are on the side that is held in memory, and the rows pass by.
+        // Every key has an answer. The answers are on the side that is held in memory, and the rows pass by.
         *input = LogicalPlanBuilder::from(answers)
             .join(keyed, JoinType::Right, (vec![own_key.clone()], vec![key]), None)?
             .build()?;
-        // Every key has an answer. A row without one has had another value when the keys were computed.
-        let message = "a subquery uses a column of the enclosing query whose values are others each time they are computed, \
-                       as of RAND() or LIMIT without ORDER BY";
-        let none = raised(lit(message));
-        let none = raised_as(&none, &ty).unwrap_or(none);
-        let value = when(col(own_key).is_null(), none).otherwise(col(Column::new_unqualified(own_value)))?;
+        let value = col(Column::new_unqualified(own_value));
         Ok((if negated { not(value) } else { value }, true))
     }
+
+    /// A plan that gives the same rows to each of its readers: to the rows that are answered, and to the keys of these.
+    fn readable_twice(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        // The rows of a round are the rows of another one in the next.
+        if reads_round(&plan)? {
+            let message = "in the repeated query of a recursive table, a subquery that uses columns of the enclosing query in \
+                           another way than by = is not supported; compute it in a CTE after the recursive one";
+            return Err(DataFusionError::External(Box::new(Failure::new(Code::Unsupported, message))));
+        }
+        if is_read_alike(&plan)? {
+            return Ok(plan);
+        }
+        Ok(once(plan, self.next_part()))
+    }
+
+    fn next_part(&mut self) -> usize {
+        self.parts += 1;
+        self.parts
+    }
+}
+
+/// Whether a plan reads the rows of the last round of a recursive table that stands around it.
+fn reads_round(plan: &LogicalPlan) -> Result<bool> {
+    let (mut within, mut read) = (HashSet::new(), HashSet::new());
+    plan.apply(|node| {
+        match node {
+            LogicalPlan::RecursiveQuery(query) => drop(within.insert(query.name.clone())),
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source)?;
+                read.extend(provider.downcast_ref::<CteWorkTable>().map(|table| table.name().to_owned()));
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(!read.is_subset(&within))
+}
+
+/// Whether a plan has the same rows each time that it is read, and is not worth being held: rows of one table, each computed by
+/// itself.
+fn is_read_alike(plan: &LogicalPlan) -> Result<bool> {
+    let mut alike = true;
+    plan.apply(|node| {
+        let is_row = match node {
+            LogicalPlan::TableScan(scan) => scan.source.get_logical_plan().is_none() && scan.fetch.is_none(),
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Unnest(_)
+            | LogicalPlan::EmptyRelation(_) => true,
+            node => is_barrier(node),
+        };
+        alike &= is_row && !node.expressions().iter().any(|expr| expr.is_volatile() || any(expr, is_subquery));
+        Ok(if alike { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(alike)
 }
 
 /// A subquery of an expression over `rows` as one that gives one row with one value, and whether that is to be negated.

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::Names;
+use crate::engine::shortcuts::shared_part::once;
 use crate::exprs::is_subquery;
 use crate::typing::kernel;
 
@@ -83,7 +84,7 @@ pub(super) struct Keys {
     /// What each path is over the rows of the enclosing query.
     values: Vec<Expr>,
     /// The first column is the key, the others are the values of the paths.
-    distinct: Option<Arc<LogicalPlan>>,
+    distinct: Option<LogicalPlan>,
 }
 
 /// A plan that has the key and the values of a [`Keys`] among its columns.
@@ -127,7 +128,7 @@ impl Keys {
     }
 
     /// The rows of the enclosing query with a column for the key, which is given too. Afterwards the keys are those of
-    /// `source`, which has the same rows or more columns of them.
+    /// `source`, which has the same rows or more columns of them, in a part with this number.
     ///
     /// # Errors
     /// If the rows do not have the columns, which is a bug.
@@ -135,6 +136,7 @@ impl Keys {
         &mut self,
         rows: LogicalPlan,
         source: LogicalPlan,
+        part: usize,
         names: &mut Names,
     ) -> Result<(LogicalPlan, Column)> {
         let parts = self.values.iter().enumerate();
@@ -148,7 +150,7 @@ impl Keys {
         let first = |value: &Expr| first_value(value.clone(), Vec::new()).alias(names.next());
         let values: Vec<Expr> = self.values.iter().map(first).collect();
         let distinct = LogicalPlanBuilder::from(source).aggregate([key.alias(own)], values)?.build()?;
-        self.distinct = Some(Arc::new(distinct));
+        self.distinct = Some(once(distinct, part));
         Ok((rows, Column::new_unqualified(name)))
     }
 
@@ -165,7 +167,7 @@ impl Keys {
             exprs.push(Expr::Column(column).alias(&name));
             columns.push(Column::new_unqualified(name));
         }
-        let plan = LogicalPlanBuilder::from(Arc::clone(distinct)).project(exprs)?.build()?;
+        let plan = LogicalPlanBuilder::from(distinct.clone()).project(exprs)?.build()?;
         let mut columns = columns.into_iter();
         let Some(key) = columns.next() else { return internal_err!("no key") };
         Ok(Keyed { plan, key, values: columns.collect() })
@@ -251,16 +253,6 @@ fn of_row(expr: Expr) -> Result<Expr> {
         })
     })?;
     Ok(row.data)
-}
-
-/// The plan of a subquery, if an expression is one.
-pub(super) fn subquery_of(expr: &Expr) -> Option<&LogicalPlan> {
-    match expr {
-        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
-        Expr::Exists(exists) => Some(&exists.subquery.subquery),
-        Expr::InSubquery(within) => Some(&within.subquery.subquery),
-        _ => None,
-    }
 }
 
 /// The expression with another plan, if it is a subquery.

@@ -2,8 +2,10 @@
 //!
 //! The engine turns those into joins that compare such columns by `=`, and is left to it where it can. The others become joins
 //! here ([`joined`]): the distinct values of the columns are taken as keys ([`keys`]), the subquery is computed for all of them
-//! at once ([`pushed`]), and each row is joined with the answer of its key. What is left fails in the engine, with errors
-//! that often do not say why, so a statement that cannot be planned is checked for a subquery that cannot become a join.
+//! at once ([`pushed`]), and each row is joined with the answer of its key. The rows of the enclosing query are then read twice,
+//! and must be the same: but for those of a table, they are computed once and held (`SharedPart`), as are the keys. What is left
+//! fails in the engine, with errors that often do not say why, so a statement that cannot be planned is checked for a subquery
+//! that cannot become a join.
 
 mod joined;
 mod keys;
@@ -15,6 +17,8 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use tidegate_model::Failure;
 
+use crate::engine::shortcuts::shared_part::all_parts;
+use crate::exprs::subquery_of;
 use crate::fail::{Result, correlated, from_engine, known};
 
 /// The plan with joins in the place of the subqueries that the engine makes no join of.
@@ -51,12 +55,15 @@ pub(crate) fn of_planning(error: DataFusionError, plan: &LogicalPlan) -> Failure
 
 /// Whether one of its subqueries cannot become a join.
 fn has_stuck(plan: &LogicalPlan) -> bool {
-    let mut stuck = false;
     // The closures never fail, so neither do the walks.
-    let _ = keys::walk(plan, |part| {
-        stuck |= keys::subquery_of(part).is_some_and(is_stuck);
-        Ok(if stuck { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
+    let parts = all_parts(plan).unwrap_or_default();
+    let mut stuck = false;
+    for plan in parts.values().map(|part| part.input.as_ref()).chain([plan]) {
+        let _ = keys::walk(plan, |part| {
+            stuck |= subquery_of(part).is_some_and(|plan| is_stuck(plan));
+            Ok(if stuck { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        });
+    }
     stuck
 }
 

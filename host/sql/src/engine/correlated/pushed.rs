@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{Column, JoinType, Result, TableReference, not_impl_err, plan_err};
+use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, EmptyRelation, Join, Limit, Sort, Union, Window};
@@ -16,6 +17,7 @@ use datafusion::logical_expr::{
     WindowFrame, WindowFrameBound, WindowFrameUnits, col, lit, when,
 };
 use datafusion::scalar::ScalarValue;
+use tidegate_model::{Code, Failure};
 
 use super::Names;
 use super::keys::{Keyed, Keys};
@@ -153,13 +155,13 @@ impl Pusher<'_> {
                 Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => {
                     // A set without keys is a group even where there are no rows.
                     if sets.iter().any(Vec::is_empty) {
-                        return not_impl_err!("a correlated subquery with a grand total");
+                        return Err(grand_total());
                     }
                     // First, so that the bits of GROUPING are those of the other keys.
                     let with_key = |set: &Vec<Expr>| [&[col(key.clone())], set.as_slice()].concat();
                     Expr::GroupingSet(GroupingSet::GroupingSets(sets.iter().map(with_key).collect()))
                 }
-                Expr::GroupingSet(_) => return not_impl_err!("a correlated subquery with these grouping sets"),
+                Expr::GroupingSet(_) => return Err(grand_total()),
                 group => self.keys.replaced(group.clone(), &values)?,
             });
         }
@@ -324,6 +326,13 @@ impl Pusher<'_> {
         let values = values.into_iter().map(Column::new_unqualified).collect();
         Ok(Keyed { plan: all.build()?, key: Column::new_unqualified(key), values })
     }
+}
+
+/// A grand total is a row also for a key without rows, and the groups beside it are not.
+fn grand_total() -> DataFusionError {
+    let message = "ROLLUP, CUBE and a GROUPING SETS with () in a subquery that uses columns of the enclosing query in another way than \
+                   by = are not supported; write UNION ALL of SELECTs, each with its GROUP BY and the total without";
+    DataFusionError::External(Box::new(Failure::new(Code::Unsupported, message)))
 }
 
 /// The columns of the key and its values.

@@ -13,16 +13,19 @@
 //! - if nothing in it can fail or is volatile: what one reader leaves out could otherwise fail for it, and each reader
 //!   has random numbers of its own.
 //!
+//! Other parts must be computed once, because their rows would not be the same again ([`SharedPart::once`]): those of which the
+//! keys of correlated subqueries are made.
+//!
 //! The part becomes a leaf ([`SharedPart`]) of the statement's plan, which is optimized without it. Then it is known what
 //! the readers need of it (`shared_input`), and the part is optimized for that.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
@@ -41,6 +44,8 @@ pub(crate) struct SharedPart {
     pub(crate) schema: DFSchemaRef,
     /// The part itself, which the optimizer does not see.
     pub(crate) input: Arc<LogicalPlan>,
+    /// Whether its rows must be the same for all readers, so that none of them may compute it by itself.
+    pub(crate) once: bool,
 }
 
 /// The plan with leaves in the place of the parts that may be shared; `None` if there are none. It must be completed
@@ -49,6 +54,10 @@ pub(crate) struct SharedPart {
 /// # Errors
 /// None that is known: walking a plan does not fail.
 pub(crate) fn with_leaves(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    // Those that are there already are completed without more of them.
+    if has_parts(plan)? {
+        return Ok(None);
+    }
     let mut places = HashMap::new();
     count(plan, false, &mut places);
     places.retain(|_, place| place.readers > 1 && place.all_whole);
@@ -160,7 +169,7 @@ fn replaced(
         let changed = if chosen.contains_key(&address) {
             let id = leaves.len();
             let (schema, part) = (Arc::clone(input.schema()), || Arc::new(input.clone()));
-            let leaf = leaves.entry(address).or_insert_with(|| SharedPart { id, schema, input: part() });
+            let leaf = leaves.entry(address).or_insert_with(|| SharedPart { id, schema, input: part(), once: false });
             Some(leaf_of(leaf.clone()))
         } else {
             on_enough_stack(|| replaced(input, chosen, leaves))?
@@ -169,6 +178,11 @@ fn replaced(
         inputs.push(changed.unwrap_or_else(|| input.clone()));
     }
     if is_changed { node.with_new_exprs(node.expressions(), inputs).map(Some) } else { Ok(None) }
+}
+
+/// A leaf for a plan that is computed once, with a number that is higher than those of all leaves in it.
+pub(crate) fn once(plan: LogicalPlan, id: usize) -> LogicalPlan {
+    leaf_of(SharedPart { id, schema: Arc::clone(plan.schema()), input: Arc::new(plan), once: true })
 }
 
 pub(crate) fn leaf_of(part: SharedPart) -> LogicalPlan {
@@ -181,6 +195,70 @@ pub(crate) fn part_of(node: &LogicalPlan) -> Option<&SharedPart> {
         LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
         _ => None,
     }
+}
+
+/// Whether a plan has leaves.
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(crate) fn has_parts(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= part_of(node).is_some();
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// The parts of a plan and those within these, by number. The plan of a part has only leaves with lower numbers.
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(crate) fn all_parts(plan: &LogicalPlan) -> Result<BTreeMap<usize, SharedPart>> {
+    let (mut parts, mut plans) = (BTreeMap::<usize, SharedPart>::new(), vec![plan.clone()]);
+    while let Some(plan) = plans.pop() {
+        plan.apply_with_subqueries(|node| {
+            // Of a part that some readers take with more columns, that form is the part: the others come first in it.
+            if let Some(part) = part_of(node)
+                && parts.get(&part.id).is_none_or(|known| known.schema.fields().len() < part.schema.fields().len())
+            {
+                parts.insert(part.id, part.clone());
+                plans.push(part.input.as_ref().clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(parts)
+}
+
+/// The plan with other parts in its leaves.
+///
+/// # Errors
+/// If a node cannot be made again, which is a bug.
+pub(crate) fn with_parts(plan: LogicalPlan, parts: &HashMap<usize, SharedPart>) -> Result<LogicalPlan> {
+    let plan = plan.transform_up_with_subqueries(|node| {
+        Ok(match part_of(&node).and_then(|part| parts.get(&part.id)) {
+            Some(part) => Transformed::yes(leaf_of(part.clone())),
+            None => Transformed::no(node),
+        })
+    })?;
+    Ok(plan.data)
+}
+
+/// The plan and the plans of its parts, each changed.
+///
+/// # Errors
+/// Those of `change`.
+pub(crate) fn each_changed(
+    plan: LogicalPlan,
+    change: impl Fn(LogicalPlan) -> Result<LogicalPlan>,
+) -> Result<LogicalPlan> {
+    let mut changed = HashMap::new();
+    for (id, part) in all_parts(&plan)? {
+        let input = change(with_parts(part.input.as_ref().clone(), &changed)?)?;
+        changed.insert(id, SharedPart { input: Arc::new(input), ..part });
+    }
+    change(if changed.is_empty() { plan } else { with_parts(plan, &changed)? })
 }
 
 // The parts of one statement are equal if they have one number.

@@ -2,11 +2,13 @@
 //!
 //! All rows are there before the first of them is handed on, so no reader waits for another one, whatever the order in
 //! which they are polled. What is held counts in the statement's memory and is bounded. If the rows are more than
-//! that, they are dropped before anyone has read one, and each reader computes the part by itself.
+//! that, they are dropped before anyone has read one, and each reader computes the part by itself. Where no reader may do so,
+//! because it would get other rows, they may be as many as the statement may hold, and are held until it ends: a reader may
+//! begin when all others have ended.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
@@ -23,38 +25,44 @@ use datafusion::physical_plan::{
 use futures::future::{BoxFuture, Shared, WeakShared, try_join_all};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
+use super::shared_part::on_enough_stack;
 use crate::engine::guards::window_memory::new_memory;
 
 /// The most bytes that the rows of a shared part hold.
 const HELD: usize = 64 << 20;
 
+/// A reader of a part: which part it is, and which of the part's readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartReader {
+    /// Tells the parts of a plan apart.
+    pub part: usize,
+    /// Tells the readers of a plan apart.
+    pub reader: usize,
+    /// Whether the rows must be the same for all readers, so that none of them may compute the part by itself.
+    pub once: bool,
+}
+
 /// One reader of the rows of a shared part.
 #[derive(Debug)]
 pub(crate) struct SharedRows {
-    part: usize,
-    reader: usize,
+    place: PartReader,
     /// The plan of the part, which is no child: rules of the optimizer must not push into it what only one reader needs.
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }
 
 impl SharedRows {
-    pub(crate) fn of(part: usize, reader: usize, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn of(place: PartReader, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let properties = input.properties().as_ref().clone().with_scheduling_type(SchedulingType::NonCooperative);
-        Arc::new(Self { part, reader, input, properties: Arc::new(properties) })
-    }
-
-    pub(crate) fn part(&self) -> usize {
-        self.part
+        Arc::new(Self { place, input, properties: Arc::new(properties) })
     }
 
     pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
-    /// Which part it reads, and which of the part's readers it is.
-    pub(crate) fn place(&self) -> (usize, usize) {
-        (self.part, self.reader)
+    pub(crate) fn place(&self) -> PartReader {
+        self.place
     }
 }
 
@@ -66,17 +74,24 @@ pub(crate) fn with_inputs(
     plan: Arc<dyn ExecutionPlan>,
     change: impl Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut changed: HashMap<usize, Arc<dyn ExecutionPlan>> = HashMap::new();
+    with_changed(plan, &change, &mut HashMap::new())
+}
+
+fn with_changed(
+    plan: Arc<dyn ExecutionPlan>,
+    change: &impl Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+    changed: &mut HashMap<usize, Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = plan.transform_up(|node| {
-        let Some(SharedRows { part, reader, input, .. }) = node.downcast_ref() else {
+        let Some(SharedRows { place, input, .. }) = node.downcast_ref() else {
             return Ok(Transformed::no(node));
         };
-        let input = match changed.get(part) {
+        let input = match changed.get(&place.part) {
             Some(input) => Arc::clone(input),
-            None => change(Arc::clone(input))?,
+            None => change(on_enough_stack(|| with_changed(Arc::clone(input), change, changed))?)?,
         };
-        changed.insert(*part, Arc::clone(&input));
-        Ok(Transformed::yes(SharedRows::of(*part, *reader, input)))
+        changed.insert(place.part, Arc::clone(&input));
+        Ok(Transformed::yes(SharedRows::of(*place, input)))
     });
     plan.map(|plan| plan.data)
 }
@@ -85,13 +100,18 @@ pub(crate) fn with_inputs(
 pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     let mut text = displayable(plan.as_ref()).indent(true).to_string();
     let mut parts = BTreeMap::new();
-    // The closure never fails, so neither does the walk.
-    let _ = plan.apply(|node| {
-        if let Some(SharedRows { part, input, .. }) = node.downcast_ref() {
-            parts.insert(*part, Arc::clone(input));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
+    let mut plans = vec![Arc::clone(plan)];
+    while let Some(plan) = plans.pop() {
+        // The closure never fails, so neither does the walk.
+        let _ = plan.apply(|node| {
+            if let Some(SharedRows { place, input, .. }) = node.downcast_ref()
+                && parts.insert(place.part, Arc::clone(input)).is_none()
+            {
+                plans.push(Arc::clone(input));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
     for (part, input) in parts {
         text.push_str(&format!("part {part}:\n{}", displayable(input.as_ref()).indent(true)));
     }
@@ -100,7 +120,8 @@ pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
 
 impl DisplayAs for SharedRows {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedRows: part={}, reader={}", self.part, self.reader)
+        let PartReader { part, reader, once } = self.place;
+        write!(f, "SharedRows: part={part}, reader={reader}{}", if once { ", once" } else { "" })
     }
 }
 
@@ -133,12 +154,12 @@ impl ExecutionPlan for SharedRows {
             return Err(DataFusionError::Internal("a shared part runs without its statement".to_owned()));
         };
         // Taken now and not when the rows are asked for: what is computed lives as long as one of the readers.
-        let rows = parts.rows(self.part, &self.input, &context);
-        let (part, reader, input) = (self.part, self.reader, Arc::clone(&self.input));
+        let rows = parts.rows(self.place, &self.input, &context);
+        let (place, input) = (self.place, Arc::clone(&self.input));
         let stream = async move {
             match rows.await.map_err(DataFusionError::Shared)? {
                 Some(held) => Ok(held.stream(partition)),
-                None => parts.of_reader(part, reader, &input)?.execute(partition, context),
+                None => parts.of_reader(place, &input)?.execute(partition, context),
             }
         };
         let rows = futures::stream::once(stream).try_flatten();
@@ -178,21 +199,40 @@ pub(crate) struct SharedParts {
     rows: Mutex<HashMap<usize, WeakRows>>,
     /// The plans of readers that compute a part by themselves, by part and reader.
     own: Mutex<HashMap<(usize, usize), Arc<dyn ExecutionPlan>>>,
+    /// The rows of parts that must not be computed again.
+    kept: Mutex<HashMap<usize, Arc<Held>>>,
 }
 
 impl SharedParts {
-    fn rows(&self, part: usize, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Rows {
+    fn rows(self: &Arc<Self>, place: PartReader, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Rows {
+        let PartReader { part, once, .. } = place;
         let mut all = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = self.kept().get(&part) {
+            return futures::future::ready(Ok(Some(Arc::clone(held)))).boxed().shared();
+        }
         if let Some(rows) = all.get(&part).and_then(WeakShared::upgrade) {
             return rows;
         }
-        let rows = collected(Arc::clone(input), Arc::clone(context)).boxed().shared();
+        let (input, context, parts) = (Arc::clone(input), Arc::clone(context), Arc::downgrade(self));
+        let rows = async move {
+            let rows = collected(input, context, if once { usize::MAX } else { HELD }).await?;
+            if once && let (Some(parts), Some(rows)) = (parts.upgrade(), &rows) {
+                parts.kept().insert(part, Arc::clone(rows));
+            }
+            Ok(rows)
+        };
+        let rows = rows.boxed().shared();
         all.extend(rows.downgrade().map(|weak| (part, weak)));
         rows
     }
 
+    fn kept(&self) -> MutexGuard<'_, HashMap<usize, Arc<Held>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The plan of a reader that computes the part by itself: operators hold what belongs to one run of them.
-    fn of_reader(&self, part: usize, reader: usize, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn of_reader(&self, place: PartReader, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let PartReader { part, reader, .. } = place;
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = own.get(&(part, reader)) {
             return Ok(Arc::clone(plan));
@@ -215,10 +255,12 @@ impl From<DataFusionError> for Ended {
     }
 }
 
-/// Computes all partitions, each in a task of its own. Dropping this stops them, and so does the first that ends early.
+/// Computes all partitions, each in a task of its own; at most `most` bytes, beyond which there are none, or what the statement
+/// may hold. Dropping this stops them, and so does the first that ends early.
 async fn collected(
     input: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
+    most: usize,
 ) -> std::result::Result<Option<Arc<Held>>, Arc<DataFusionError>> {
     // Each run has operators of its own: a reader that comes after all others have ended computes the part again.
     let plan = reset_plan_states(Arc::clone(&input))?;
@@ -226,7 +268,7 @@ async fn collected(
     let partitions = (0..plan.output_partitioning().partition_count()).map(|partition| {
         let rows = plan.execute(partition, Arc::clone(&context));
         let memory = Arc::clone(&memory);
-        let task = SpawnedTask::spawn(async move { held(rows?, &memory).await });
+        let task = SpawnedTask::spawn(async move { held(rows?, &memory, most).await });
         async move { task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))? }
     });
     match try_join_all(partitions).await {
@@ -244,13 +286,16 @@ async fn collected(
 async fn held(
     mut rows: SendableRecordBatchStream,
     memory: &MemoryReservation,
+    most: usize,
 ) -> std::result::Result<Vec<RecordBatch>, Ended> {
     let mut batches: Vec<RecordBatch> = Vec::new();
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         let bytes = new_memory(&batch, batches.last());
-        if memory.size().saturating_add(bytes) > HELD || memory.try_grow(bytes).is_err() {
-            return Err(Ended::TooMany);
+        match memory.try_grow(bytes) {
+            Err(error) if most == usize::MAX => return Err(Ended::Failed(error)),
+            Ok(()) if memory.size() <= most => {}
+            _ => return Err(Ended::TooMany),
         }
         batches.push(batch);
     }
@@ -259,104 +304,4 @@ async fn held(
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use datafusion::arrow::array::{ArrayRef, Int64Array};
-    use datafusion::catalog::{MemTable, TableProvider};
-    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::prelude::{SessionConfig, SessionContext};
-
-    use super::*;
-    use crate::engine::wrapper::{Wrapper, wrapped};
-
-    /// Counts how often an operator runs.
-    #[derive(Debug, Clone)]
-    struct Runs(Arc<AtomicUsize>);
-
-    impl Wrapper for Runs {
-        const NAME: &'static str = "Runs";
-
-        fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            rows
-        }
-    }
-
-    /// Never has a row, and holds its value while it runs.
-    #[derive(Debug, Clone)]
-    struct Endless(Arc<()>);
-
-    impl Wrapper for Endless {
-        const NAME: &'static str = "Endless";
-
-        fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
-            let (schema, held) = (rows.schema(), Arc::clone(&self.0));
-            let rows = futures::stream::pending().inspect(move |_| drop(Arc::clone(&held)));
-            Box::pin(RecordBatchStreamAdapter::new(schema, rows))
-        }
-    }
-
-    /// Two partitions, of 2,000 and of 1,000 rows.
-    async fn numbers() -> Arc<dyn ExecutionPlan> {
-        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
-        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
-        let schema = batch.schema();
-        let table = MemTable::try_new(schema, vec![vec![batch.clone(), batch.clone()], vec![batch]]).unwrap();
-        table.scan(&SessionContext::new().state(), None, &[], None).await.unwrap()
-    }
-
-    fn context(pool: &Arc<dyn MemoryPool>) -> Arc<TaskContext> {
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(pool)).build().unwrap();
-        let config = SessionConfig::new().with_extension(Arc::<SharedParts>::default());
-        Arc::new(TaskContext::default().with_session_config(config).with_runtime(Arc::new(runtime)))
-    }
-
-    async fn rows(stream: SendableRecordBatchStream) -> usize {
-        let batches: Vec<RecordBatch> = stream.try_collect().await.unwrap();
-        batches.iter().map(RecordBatch::num_rows).sum()
-    }
-
-    #[tokio::test]
-    async fn a_part_is_computed_once_or_by_each_reader() {
-        for (memory, computed) in [(1 << 20, 1), (1 << 10, 3)] {
-            let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(memory));
-            let runs = Arc::new(AtomicUsize::new(0));
-            let input = wrapped(numbers().await, Runs(Arc::clone(&runs)));
-            let context = context(&pool);
-            let readers = [0, 1].map(|reader| SharedRows::of(0, reader, Arc::clone(&input)));
-            // All are started, and then read one after the other.
-            let streams: Vec<_> = readers
-                .iter()
-                .flat_map(|reader| [0, 1].map(|partition| reader.execute(partition, Arc::clone(&context)).unwrap()))
-                .collect();
-            let mut counts = Vec::new();
-            for stream in streams {
-                counts.push(rows(stream).await);
-            }
-            assert_eq!(counts, [2000, 1000, 2000, 1000]);
-            assert_eq!(runs.load(Ordering::Relaxed), 2 * computed, "two partitions");
-            assert_eq!(pool.reserved(), 0, "what nobody reads any more is not held");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_part_that_nobody_waits_for_is_stopped() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
-        let held = Arc::new(());
-        let input = wrapped(numbers().await, Endless(Arc::clone(&held)));
-        let context = context(&pool);
-        let reader = SharedRows::of(0, 0, input);
-        let idle = Arc::strong_count(&held);
-        let mut stream = reader.execute(0, Arc::clone(&context)).unwrap();
-        assert!(futures::poll!(stream.next()).is_pending());
-        tokio::task::yield_now().await;
-        assert!(Arc::strong_count(&held) > idle, "it runs");
-        drop(stream);
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(Arc::strong_count(&held), idle);
-    }
-}
+mod tests;

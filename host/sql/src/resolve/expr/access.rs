@@ -21,8 +21,7 @@ use crate::resolve::scope::{Found, Scope, ScopeColumn, column};
 use crate::text::written;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
-use crate::typing::kernel;
-use crate::typing::{Conversion, stored_field};
+use crate::typing::{Conversion, folded, kernel, stored_field};
 
 /// How many parts of an expression are copied for nothing.
 const FEW_PARTS: usize = 8;
@@ -41,6 +40,11 @@ fn size(expr: &Expr) -> usize {
 /// The part of a JSON value at a step of a path, as JSON.
 fn json_step(value: &Typed, step: String) -> Typed {
     Typed::new(kernel("json_query", true, vec![value.expr.clone(), Typed::text(step).expr]), Type::Json)
+}
+
+/// The part of a JSON value under a name or at a place that is computed, as JSON.
+fn json_part(kernel_name: &'static str, value: Typed, part: Typed) -> Typed {
+    folded(Typed::new(kernel(kernel_name, true, vec![value.expr, part.expr]), Type::Json))
 }
 
 /// A table's row as a struct of its columns.
@@ -204,10 +208,17 @@ impl Resolver<'_> {
             return self.field(&value, &Ident::new(name));
         }
         if value.ty == Type::Json {
-            return match (index.literal_text(), index.literal()) {
-                (Some(name), _) => self.field(&value, &Ident::new(name)),
-                (None, Some(ScalarValue::Int64(Some(n)))) if *n >= 0 => Ok(json_step(&value, format!("$[{n}]"))),
-                _ => Err(invalid("a subscript of JSON is a constant: a name or a number from 0", at)),
+            return match (index.literal_text(), index.literal(), &index.ty) {
+                (Some(name), ..) if !name.contains('"') => self.field(&value, &Ident::new(name)),
+                (_, Some(ScalarValue::Int64(Some(n))), _) if *n >= 0 => Ok(json_step(&value, format!("$[{n}]"))),
+                (_, _, Type::String) => Ok(json_part("json_member", value, index)),
+                (_, _, Type::Int64 | Type::Null) => {
+                    let index = index.convert(&Type::Int64, Conversion::implicit(at))?;
+                    Ok(json_part("json_element", value, index))
+                }
+                (_, _, ty) => {
+                    Err(invalid(format!("a subscript of JSON is an INT64 or a STRING, not of type {ty}"), at))
+                }
             };
         }
         let constant = match index.literal() {

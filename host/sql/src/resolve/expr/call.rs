@@ -1,6 +1,6 @@
 //! Function calls: which kind a call is of, and the functions that do not compute all of their arguments.
 
-use sqlparser::ast::{Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart};
+use sqlparser::ast::{Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
 use tidegate_model::{Code, Position};
 
 use super::literal::date_part;
@@ -9,7 +9,7 @@ use crate::fail::{Result, invalid, place_of, unsupported};
 use crate::library::{self, Argument};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
-use crate::text::{WITH, marker_name};
+use crate::text::{FORMATTED, WITH, marker_name};
 use crate::typed::Typed;
 
 impl Resolver<'_> {
@@ -48,10 +48,10 @@ impl Resolver<'_> {
                 return Err(unsupported(format!("a subquery as the argument of {bare}"), None, at));
             }
         };
-        if let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice()
-            && marker_name(name) == Some(WITH)
-        {
-            return self.with_expression(list, at, cx);
+        match marker {
+            Some(WITH) => return self.with_expression(list, at, cx),
+            Some(FORMATTED) => return self.formatted_cast(list, at, cx),
+            _ => {}
         }
         let is_star = |argument: &FunctionArg| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Wildcard));
         if list.iter().any(is_star)

@@ -3,11 +3,13 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, cast, col, lit, when};
-use sqlparser::ast::{ArrayElemTypeDef, CastFormat, CastKind, DataType as AstType, ExactNumberInfo, Expr as Ast};
+use sqlparser::ast::{
+    ArrayElemTypeDef, CastFormat, CastKind, DataType as AstType, ExactNumberInfo, Expr as Ast, FunctionArg,
+};
 use tidegate_model::Position;
 
-use super::array_of;
 use super::literal::named_type;
+use super::{array_of, plain_argument};
 use crate::fail::{Planning, Result, invalid, unsupported};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
@@ -56,13 +58,42 @@ impl Resolver<'_> {
         limited(value, data_type, safe, at)
     }
 
-    /// `CAST(value AS type FORMAT 'format')`, of BYTES and times, and back.
+    /// `CAST(value AS type FORMAT 'format')`.
     pub(super) fn cast_in_format(
         &mut self,
-        kind: &CastKind,
-        value: &Ast,
-        data_type: &AstType,
+        cast: (&CastKind, &Ast, &AstType),
         format: &CastFormat,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let (format, zone) = match format {
+            CastFormat::Value(format) => (self.literal(format)?, None),
+            CastFormat::ValueAtTimeZone(format, zone) => (self.literal(format)?, Some(self.literal(zone)?)),
+        };
+        self.cast_by(cast, format, zone, at, cx)
+    }
+
+    /// The same with a format, and a zone, that are expressions: `cast, format, zone`.
+    pub(super) fn formatted_cast(
+        &mut self,
+        list: &[FunctionArg],
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let list = list.iter().map(plain_argument).collect::<Result<Vec<_>>>()?;
+        let [Ast::Cast { kind, expr, data_type, .. }, format, zone @ ..] = list.as_slice() else {
+            return Err(invalid("FORMAT stands in a CAST: CAST(value AS type FORMAT format)", at));
+        };
+        let (format, zone) = (self.expr(format, cx)?, zone.first().map(|zone| self.expr(zone, cx)).transpose()?);
+        self.cast_by((kind, expr, data_type), format, zone, at, cx)
+    }
+
+    /// A cast in a format, of BYTES and times, and back.
+    fn cast_by(
+        &mut self,
+        (kind, value, data_type): (&CastKind, &Ast, &AstType),
+        format: Typed,
+        zone: Option<Typed>,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
@@ -70,13 +101,11 @@ impl Resolver<'_> {
         let target = named_type(data_type, at)?;
         let value = self.expr(value, cx)?;
         let how = Conversion::implicit(at);
-        let (format, zone) = match format {
-            CastFormat::Value(format) => (self.literal(format)?, None),
-            CastFormat::ValueAtTimeZone(format, zone) => {
-                (self.literal(format)?, Some(self.literal(zone)?.convert(&Type::String, how)?))
-            }
-        };
+        if let Some(other) = zone.iter().chain([&format]).find(|of| !matches!(of.ty, Type::String | Type::Null)) {
+            return Err(invalid(format!("FORMAT and its time zone are texts, not values of type {}", other.ty), at));
+        }
         let format = format.convert(&Type::String, how)?.expr;
+        let zone = zone.map(|zone| zone.convert(&Type::String, how)).transpose()?;
         let zone = zone.unwrap_or_else(|| Typed::text("UTC")).expr;
         let (is_time, is_text) = (time_kind, |ty: &Type| matches!(ty, Type::String | Type::Null));
         let expr = match (&value.ty, &target) {
@@ -99,9 +128,14 @@ impl Resolver<'_> {
                     _ => moment,
                 }
             }
+            (Type::Int64 | Type::Numeric | Type::BigNumeric, Type::String) => {
+                let text = value.convert(&Type::String, Conversion::cast(at, safe))?.expr;
+                kernel("number_in_format", safe, vec![text, format])
+            }
             (from, to) => {
                 let what = format!("CAST of {from} as {to} with FORMAT");
-                return Err(unsupported(what, Some("of numbers write FORMAT('%d', x)"), at));
+                let instead = "a FLOAT64 is cast to NUMERIC before, and a text to a number without a format";
+                return Err(unsupported(what, Some(instead), at));
             }
         };
         Ok(folded(Typed::new(expr, target)))

@@ -73,7 +73,7 @@ impl Resolver<'_> {
         if let (Ast::Identifier(_) | Ast::CompoundIdentifier(_), Ok(value)) = (ast, &value) {
             self.unfolded.account(&value.expr);
         }
-        self.unfolded.leave(before, value.as_ref().ok().map(|value| &value.expr), beginning(ast))?;
+        self.unfolded.leave(before, value.as_ref().ok().map(|value| &value.expr), adds(ast), beginning(ast))?;
         value
     }
 
@@ -176,7 +176,7 @@ impl Resolver<'_> {
             Ast::IsUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_null())),
             Ast::IsNotUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_null())),
             Ast::Cast { kind, expr, data_type, format: Some(format), .. } => {
-                self.cast_in_format(kind, expr, data_type, format, at, cx)
+                self.cast_in_format((kind, expr, data_type), format, at, cx)
             }
             Ast::Cast { kind, expr, data_type, format: None, .. } => self.cast(kind, expr, data_type, at, cx),
             Ast::Case { operand, conditions, else_result, .. } => {
@@ -352,6 +352,12 @@ fn array_of(items: Vec<Typed>, at: Option<Position>) -> Result<Typed> {
 
 fn negate_if(negated: bool, expr: Expr) -> Typed {
     boolean(if negated { Expr::Not(Box::new(expr)) } else { expr })
+}
+
+/// Whether what an expression becomes has the values of its parts once each.
+fn adds(ast: &Ast) -> bool {
+    use BinaryOperator::{And, Minus, Multiply, Or, Plus};
+    matches!(ast, Ast::Nested(_) | Ast::BinaryOp { op: And | Or | Plus | Minus | Multiply, .. })
 }
 
 /// Where an expression begins. The parser computes the place of an expression from those of all its parts; in a

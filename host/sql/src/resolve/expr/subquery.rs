@@ -39,6 +39,7 @@ const MOST_COPIED: usize = 12;
 impl Resolver<'_> {
     /// The query of an expression, resolved by the layer of queries.
     fn query_within(&mut self, query: &Query, cx: &Context<'_, '_>, order: Order) -> Result<Resolved> {
+        self.subqueries_in_arms |= cx.guarded;
         (self.resolve_query)(self, query, cx.environment, Some(cx.scope), order)
     }
 
@@ -231,7 +232,8 @@ impl Resolver<'_> {
         if nan && converted.ty == Type::Float64 {
             converted.expr = nan_last(converted.expr);
         }
-        if converted.expr != item.expr {
+        // Beside OR the engine takes the item with the columns of the correlation, which may be the same.
+        if converted.expr != item.expr || correlated && decides == Decides::RowOrOther {
             let name = self.fresh();
             let plan = LogicalPlanBuilder::from(resolved.plan).project([converted.expr.alias(name)]);
             resolved.plan = plan.and_then(LogicalPlanBuilder::build).planned()?;

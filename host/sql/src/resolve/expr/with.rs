@@ -3,6 +3,7 @@
 use sqlparser::ast::{Expr as Ast, FunctionArg, FunctionArgExpr};
 use tidegate_model::Position;
 
+use crate::exprs::is_volatile;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
@@ -30,7 +31,7 @@ impl Resolver<'_> {
             }
             let value_of = self.over_names(value, columns.clone(), cx)?;
             // The value is computed at each place that names it.
-            if value_of.expr.is_volatile() {
+            if is_volatile(&value_of.expr) {
                 let instead = Some("compute it in a SELECT around which this expression stands");
                 return Err(unsupported("a value that is random in WITH(...)", instead, place(value)));
             }

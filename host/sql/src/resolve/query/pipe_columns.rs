@@ -57,6 +57,7 @@ impl Resolver<'_> {
             if self.is_path(&value) {
                 self.note_path_column(&unique);
             }
+            self.note_digits(&unique, &value);
             let value = plan_column(value);
             exprs.push(value.expr.alias(&unique));
             let value = Typed::new(col(Column::new_unqualified(unique)), value.ty);

@@ -1,6 +1,7 @@
 //! Statements whose answers are determined, as far as [`Compare`] says.
 
 mod conditions;
+mod correlated;
 mod pipes;
 
 use super::super::tape::Tape;
@@ -92,7 +93,7 @@ pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
     let grant = (tape.below(4) == 3).then(|| tape.pick(&GRANTS));
     let mut make = Make { tape, facts };
     let mut same = None;
-    let (sql, compare) = match make.tape.below(21) {
+    let (sql, compare) = match make.tape.below(23) {
         0..=4 => make.rows(),
         5 => make.distinct(),
         6 | 7 => make.groups(),
@@ -110,6 +111,11 @@ pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
         18 | 19 => {
             let (sql, compare, other) = make.piped();
             same = Some(other);
+            (sql, compare)
+        }
+        20 | 21 => {
+            let (sql, compare, other) = make.correlated();
+            same = other;
             (sql, compare)
         }
         _ => make.arrays(),
