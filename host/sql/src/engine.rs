@@ -267,7 +267,7 @@ impl Engine {
             // Nothing depends on it: each reader can compute the part.
             Err(error) => tracing::debug!(%error, "planned without shared parts"),
         }
-        let optimize = |plan: &LogicalPlan| self.sessions.usual.optimize(plan);
+        let optimize = |plan: &LogicalPlan| self.sessions.optimized(plan);
         let plan = optimize(&self.prepared(logical.clone())?)?;
         self.operators(&shared_input::completed(plan, optimize)?).await
     }
@@ -284,7 +284,7 @@ impl Engine {
         logical: &LogicalPlan,
     ) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(plan) = shared_part::with_leaves(logical)? else { return Ok(None) };
-        let optimize = |plan: &LogicalPlan| self.sessions.usual.optimize(plan);
+        let optimize = |plan: &LogicalPlan| self.sessions.optimized(plan);
         let plan = optimize(&self.prepared(plan)?)?;
         let Some(plan) = shared_input::with_inputs(&plan, optimize)? else { return Ok(None) };
         self.operators(&plan).await.map(Some)

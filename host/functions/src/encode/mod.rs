@@ -57,9 +57,10 @@ enum Values {
     Bytes(BinaryArray),
     Timestamp(Int64Array),
     Instant(Int64Array),
-    Datetime(Int64Array),
+    /// With whether three digits of a second are enough where the others are zeros; so are those of TIME.
+    Datetime(Int64Array, bool),
     Date(Int64Array),
-    Time(Int64Array),
+    Time(Int64Array, bool),
     /// Fields with their names as they are written, `"name":`.
     Struct(Parts),
     /// A record: `[{...}]`, and `[]` for none.
@@ -114,14 +115,14 @@ impl ColumnEncoder {
             Type::Bytes => Values::Bytes(cast(array, &DataType::Binary)?.as_binary().clone()),
             Type::Timestamp if style != Style::Result => Values::Instant(micros()?),
             Type::Timestamp => Values::Timestamp(micros()?),
-            Type::Datetime => Values::Datetime(micros()?),
+            Type::Datetime => Values::Datetime(micros()?, style != Style::Result),
             Type::Date => {
                 let days = cast(array, &DataType::Date32)?;
                 Values::Date(
                     cast(&cast(&days, &DataType::Int32)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
                 )
             }
-            Type::Time => Values::Time(as_int(DataType::Time64(TimeUnit::Microsecond))?),
+            Type::Time => Values::Time(as_int(DataType::Time64(TimeUnit::Microsecond))?, style != Style::Result),
             Type::Struct { fields, .. } => Values::Struct(Self::parts(array, fields, style)?),
             Type::Record(fields) => Values::Record(Self::parts(array, fields, style)?),
             Type::Array(item) => {

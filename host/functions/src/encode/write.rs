@@ -69,8 +69,8 @@ impl ColumnEncoder {
                 }
             }
             Values::Bytes(array) => write_text(&BASE64_STANDARD.encode(array.value(row)), out),
-            Values::Datetime(array) => write_moment(array.value(row), "", out),
-            Values::Instant(array) => write_moment(array.value(row), "Z", out),
+            Values::Datetime(array, short) => write_moment(array.value(row), "", *short, out),
+            Values::Instant(array) => write_moment(array.value(row), "Z", true, out),
             Values::Date(array) => {
                 let date = chrono::DateTime::from_timestamp(array.value(row).saturating_mul(86_400), 0);
                 match date {
@@ -80,12 +80,14 @@ impl ColumnEncoder {
                     None => out.extend_from_slice(b"null"),
                 }
             }
-            Values::Time(array) => {
+            Values::Time(array, short) => {
                 let (seconds, micros) = (array.value(row) / 1_000_000, array.value(row) % 1_000_000);
                 let _ = write!(out, "\"{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-                if micros != 0 {
-                    let _ = write!(out, ".{micros:06}");
-                }
+                let _ = match micros {
+                    0 => Ok(()),
+                    _ if *short && micros % 1000 == 0 => write!(out, ".{:03}", micros / 1000),
+                    _ => write!(out, ".{micros:06}"),
+                };
                 out.push(b'"');
             }
             Values::Struct(parts) => {
@@ -215,12 +217,15 @@ fn write_kept(value: &serde_json::Value, wrapped: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// A point in time as ISO text: microseconds only where there are some.
-fn write_moment(micros: i64, suffix: &str, out: &mut Vec<u8>) {
+/// A point in time as ISO text. Of a second there are six digits or none; in a `short` one three, where they suffice.
+fn write_moment(micros: i64, suffix: &str, short: bool, out: &mut Vec<u8>) {
     match chrono::DateTime::from_timestamp_micros(micros) {
         Some(instant) => {
-            let whole = instant.timestamp_subsec_micros() == 0;
-            let format = if whole { "%Y-%m-%dT%H:%M:%S" } else { "%Y-%m-%dT%H:%M:%S%.6f" };
+            let format = match instant.timestamp_subsec_micros() {
+                0 => "%Y-%m-%dT%H:%M:%S",
+                micros if short && micros % 1000 == 0 => "%Y-%m-%dT%H:%M:%S%.3f",
+                _ => "%Y-%m-%dT%H:%M:%S%.6f",
+            };
             let _ = write!(out, "\"{}{suffix}\"", instant.format(format));
         }
         None => out.extend_from_slice(b"null"),

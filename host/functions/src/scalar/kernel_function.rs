@@ -101,7 +101,10 @@ fn in_parts(
 /// Whether all columns have a type. The resolver converts NULLs; the engine asks what a predicate makes of a column of NULLs
 /// without a type, and does without an answer (DataFusion 55.2.0, `is_restrict_null_predicate`).
 fn typed(arguments: &[ColumnarValue]) -> Result<()> {
-    match arguments.iter().any(|argument| matches!(argument, ColumnarValue::Array(array) if array.data_type().is_null())) {
+    match arguments
+        .iter()
+        .any(|argument| matches!(argument, ColumnarValue::Array(array) if array.data_type().is_null()))
+    {
         true => internal_err!("a column without a type"),
         false => Ok(()),
     }

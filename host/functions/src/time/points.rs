@@ -195,24 +195,23 @@ fn bucket(row: &Row) -> RowResult<i64> {
     }
 }
 
+/// Each element is a step behind the one before: months behind January 31 come February 28 and March 28.
 fn series(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
     let (start, end, step) = (row.int(0), row.int(1), length(row, 2)?);
     let (Ok(size) | Err(size)) = step;
-    let mut count = 0;
-    loop {
-        let next = match step {
-            Ok(months) => months.checked_mul(count).and_then(|months| add_months(start, months)),
-            Err(micros) => micros.checked_mul(count).and_then(|by| start.checked_add(by)),
-        };
-        let Some(next) = next.filter(|next| if size > 0 { *next <= end } else { *next >= end }) else {
-            return Ok(Some(()));
-        };
+    let mut next = Some(start);
+    for count in 0_i64.. {
+        let Some(element) = next.filter(|next| if size > 0 { *next <= end } else { *next >= end }) else { break };
         if count >= i64::from(MAX_SERIES) {
             return Err(RowError::Limit(format!(
                 "an array of times would have more than {MAX_SERIES} elements; take a larger step"
             )));
         }
-        items.push(Item::Int(next))?;
-        count += 1;
+        items.push(Item::Int(element))?;
+        next = match step {
+            Ok(months) => add_months(element, months),
+            Err(micros) => element.checked_add(micros),
+        };
     }
+    Ok(Some(()))
 }

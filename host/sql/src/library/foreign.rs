@@ -157,7 +157,6 @@ const REFUSALS: &[(&str, &str)] = &[
     ("LAX_STRING_ARRAY", "write ARRAY(SELECT LAX_STRING(x) FROM UNNEST(JSON_QUERY_ARRAY(json)) AS x)"),
     ("ARRAY_FILTER", "write ARRAY(SELECT x FROM UNNEST(list) AS x WHERE x > 1)"),
     ("ARRAY_TRANSFORM", "write ARRAY(SELECT x + 1 FROM UNNEST(list) AS x)"),
-    ("GENERATE_RANGE_ARRAY", "write GENERATE_TIMESTAMP_ARRAY(start, end, INTERVAL 1 HOUR)"),
     ("SESSION_USER", "statements run without a user"),
     ("CURRENT_USER", "statements run without a user"),
     ("COLLATE", "texts compare by their characters; write LOWER(text), or NORMALIZE_AND_CASEFOLD(text)"),

@@ -324,9 +324,8 @@ fn outer_expr(expr: Expr, whole: &DataType, scope: &Scope<'_>) -> datafusion::er
                 Expr::Literal(name, _) => name.try_as_str().flatten(),
                 _ => None,
             });
-            let record = names.fold(whole.clone(), |field, name| {
-                DataType::Struct(vec![ArrowField::new(name, field, true)].into())
-            });
+            let record = names
+                .fold(whole.clone(), |field, name| DataType::Struct(vec![ArrowField::new(name, field, true)].into()));
             expr.map_children(|part| outer_expr(part, &record, scope))
         }
         other => other.map_children(|part| outer_expr(part, whole, scope)),

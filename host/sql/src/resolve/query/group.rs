@@ -16,6 +16,7 @@ use tidegate_model::{Code, Position};
 
 use super::distinct_key::distinct_key;
 use super::group_keys::{Key, Keys};
+use crate::exprs::is_subquery;
 use crate::fail::{Planning, Result, fail, invalid};
 use crate::resolve::calls::Calls;
 use crate::typed::Typed;
@@ -31,7 +32,7 @@ fn below<'e>(
     let mut subqueries: Vec<(Expr, String)> = Vec::new();
     for expr in exprs {
         let rewritten = std::mem::take(expr).transform_down(|part| {
-            if !matches!(part, Expr::ScalarSubquery(_)) {
+            if !is_subquery(&part) {
                 return Ok(Transformed::no(part));
             }
             let name = match subqueries.iter().find(|(known, _)| *known == part) {

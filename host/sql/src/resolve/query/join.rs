@@ -183,9 +183,10 @@ fn columns_of_row(part: &Expr) -> Vec<Column> {
         Expr::InSubquery(within) => Some(&within.subquery),
         _ => None,
     };
-    let outer = subquery.into_iter().flat_map(|subquery| &subquery.outer_ref_columns).filter_map(|column| match column {
-        Expr::OuterReferenceColumn(_, column) => Some(column),
-        _ => None,
-    });
+    let outer =
+        subquery.into_iter().flat_map(|subquery| &subquery.outer_ref_columns).filter_map(|column| match column {
+            Expr::OuterReferenceColumn(_, column) => Some(column),
+            _ => None,
+        });
     outer.chain(part.column_refs()).cloned().collect()
 }

@@ -77,7 +77,8 @@ impl Resolver<'_> {
         // STRING_AGG with LIMIT is the list of the first values, joined. So is one in an order: of different values it is theirs
         // and not that of their texts (9 and 10), and the engine sorts for one order of its own STRING_AGG only.
         let of_list = |list: &FunctionArgumentList| {
-            let is = |clause: &_| matches!(clause, FunctionArgumentClause::Limit(_) | FunctionArgumentClause::OrderBy(_));
+            let is =
+                |clause: &_| matches!(clause, FunctionArgumentClause::Limit(_) | FunctionArgumentClause::OrderBy(_));
             list.clauses.iter().any(is)
         };
         if let FunctionArguments::List(list) = &call.args
