@@ -38,6 +38,7 @@ mod log_json;
 pub mod make;
 mod net;
 mod number;
+pub mod quantile_sketch;
 pub mod range;
 mod re2;
 mod re2_bytes;

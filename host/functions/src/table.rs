@@ -8,8 +8,8 @@ use datafusion::logical_expr::ScalarUDF;
 use crate::kernel::Kernel;
 use crate::scalar::kernel_function::KernelFunction;
 use crate::{
-    arithmetic, array, bytes, conversion, decimal, float, json, log_json, net, number, range, row_key, sketch,
-    tenant_value, text, time,
+    arithmetic, array, bytes, conversion, decimal, float, json, log_json, net, number, quantile_sketch, range, row_key,
+    sketch, tenant_value, text, time,
 };
 
 /// Every kernel, by subject.
@@ -40,6 +40,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         time::interval::KERNELS,
         range::KERNELS,
         sketch::KERNELS,
+        quantile_sketch::KERNELS,
     ]
     .into_iter()
     .flatten()

@@ -32,7 +32,7 @@ pub use having::having;
 pub use interval_sum::interval_sum;
 pub use quantiles::{exact_percentile, percentile, quantiles};
 pub use safe::safe;
-pub use sketches::{merged_sketch, sketch};
+pub use sketches::{merged_quantile_sketch, merged_sketch, quantile_sketch, sketch};
 pub use sum::whole_sum;
 pub use top::top;
 pub use watched::{WindowResults, watched};

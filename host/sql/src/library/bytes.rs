@@ -20,6 +20,20 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         let estimate = kernel("sketch_estimate", call.safe, vec![sketch.clone()]);
         Ok(Typed::new(when(sketch.is_null(), lit(0_i64)).otherwise(estimate).planned()?, Type::Int64))
     }),
+    ("KLL_QUANTILES.EXTRACT_FLOAT64", |call| {
+        let returns = Type::Array(Box::new(Type::Float64));
+        call.run("sketch_quantiles_float64", 2, &[Type::Bytes, Type::Int64], returns)
+    }),
+    ("KLL_QUANTILES.EXTRACT_INT64", |call| {
+        let returns = Type::Array(Box::new(Type::Int64));
+        call.run("sketch_quantiles_int64", 2, &[Type::Bytes, Type::Int64], returns)
+    }),
+    ("KLL_QUANTILES.EXTRACT_POINT_FLOAT64", |call| {
+        call.run("sketch_quantile_float64", 2, &[Type::Bytes, Type::Float64], Type::Float64)
+    }),
+    ("KLL_QUANTILES.EXTRACT_POINT_INT64", |call| {
+        call.run("sketch_quantile_int64", 2, &[Type::Bytes, Type::Float64], Type::Int64)
+    }),
     ("TO_HEX", |call| of_bytes(call, "to_hex", Type::String)),
     ("FROM_HEX", |call| call.run("from_hex", 1, &[Type::String], Type::Bytes)),
     ("TO_BASE64", |call| of_bytes(call, "to_base64", Type::String)),

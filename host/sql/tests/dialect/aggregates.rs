@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::support::World;
-use super::tables::json_cases;
+use super::tables::{json_cases, text_cases};
 
 const CASES: &str = include_str!("cases/aggregates.txt");
 
@@ -161,5 +161,18 @@ fn floats_are_still_what_joins_and_subqueries_are_by() {
         .source("b", &[json!({"f": 2.5, "v": "x"}), json!({"f": 3.5, "v": "y"})]);
     for (sql, expected) in json_cases(CASES, "floats_are_still_what_joins_and_subqueries_are_by") {
         assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn sketches_of_quantiles_are_near_merged_and_checked() {
+    let world = World::new();
+    for (example, expected) in json_cases(CASES, "sketches_of_quantiles") {
+        let (value, from) = example.split_once(" FROM ").unwrap();
+        assert_eq!(world.rows(&format!("SELECT {value} AS v FROM {from}")), json!([{"v": expected}]), "{example}");
+    }
+    for (example, needle) in text_cases(CASES, "refused_sketches_of_quantiles") {
+        let failure = world.failure(&format!("SELECT {example}"));
+        assert!(failure.to_string().contains(needle) && failure.code.status() / 100 == 4, "{example}: {failure}");
     }
 }

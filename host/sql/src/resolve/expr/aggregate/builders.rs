@@ -8,9 +8,10 @@ use datafusion::functions_aggregate as engine;
 use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use tidegate_functions::aggregate::{
-    FloatAggregate, collecting, count_distinct, decimal_sum, first, interval_sum, merged_sketch as merged, of_floats,
-    quantiles, sketch, top, whole_sum,
+    FloatAggregate, collecting, count_distinct, decimal_sum, first, interval_sum, merged_quantile_sketch,
+    merged_sketch as merged, of_floats, quantile_sketch, quantiles, sketch, top, whole_sum,
 };
+use tidegate_functions::quantile_sketch::{QUANTILE_PRECISIONS, QuantilesOf};
 use tidegate_functions::sketch::{PRECISIONS, SketchOf};
 use tidegate_model::Position;
 
@@ -342,17 +343,52 @@ pub(super) fn sketch_of(call: AggregateCall<'_>) -> Result<Built> {
 
 /// HLL_COUNT.MERGE_PARTIAL: one sketch of several.
 pub(super) fn merged_sketch(call: AggregateCall<'_>) -> Result<Built> {
+    merged_by(call, merged())
+}
+
+fn merged_by(call: AggregateCall<'_>, function: Arc<AggregateUDF>) -> Result<Built> {
     if !matches!(call.first.ty, Type::Bytes | Type::Null) {
         return Err(invalid(format!("{} takes sketches, BYTES, not {}", call.name, call.first.ty), call.at));
     }
     let how = call.how();
     let value = plan_column(call.first.convert(&Type::Bytes, how)?);
-    Ok((collected(merged(), vec![value.expr], call.clauses), Type::Bytes))
+    Ok((collected(function, vec![value.expr], call.clauses), Type::Bytes))
+}
+
+/// KLL_QUANTILES.INIT_INT64 and INIT_FLOAT64: a sketch of values.
+pub(super) fn quantile_sketch_of(call: AggregateCall<'_>) -> Result<Built> {
+    let precision = match call.second.as_ref().map(Typed::literal) {
+        None => Some(1_000),
+        Some(Some(ScalarValue::Int64(Some(n)))) => u32::try_from(*n).ok().filter(|n| QUANTILE_PRECISIONS.contains(n)),
+        Some(_) => None,
+    };
+    let Some(precision) = precision else {
+        return Err(invalid(
+            format!("{}(x, precision) takes a constant precision from 1 to 100000", call.name),
+            call.at,
+        ));
+    };
+    let (of, ty) = match call.name {
+        "KLL_QUANTILES.INIT_INT64" => (QuantilesOf::Int64, Type::Int64),
+        _ => (QuantilesOf::Float64, Type::Float64),
+    };
+    let fits = call.first.ty == Type::Null || call.first.ty == ty || ty == Type::Float64 && call.first.ty.is_number();
+    if !fits {
+        return Err(invalid(format!("{} takes {ty}, not {}", call.name, call.first.ty), call.at));
+    }
+    let how = call.how();
+    let value = plan_column(call.first.convert(&ty, how)?);
+    Ok((collected(quantile_sketch(of, precision), vec![value.expr], call.clauses), Type::Bytes))
+}
+
+/// KLL_QUANTILES.MERGE_PARTIAL: one sketch of several.
+pub(super) fn merged_quantiles(call: AggregateCall<'_>) -> Result<Built> {
+    merged_by(call, merged_quantile_sketch())
 }
 
 /// Over a window; in a grouping it is resolved before it is built.
-pub(super) fn grouping(call: AggregateCall<'_>) -> Result<Built> {
-    Err(unsupported(format!("the aggregate function {}", call.name), None, call.at))
+pub(super) fn not_a_window(call: AggregateCall<'_>) -> Result<Built> {
+    Err(unsupported(format!("{} ... OVER", call.name), None, call.at))
 }
 
 /// A function that gives a value of its argument's type.

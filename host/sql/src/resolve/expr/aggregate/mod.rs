@@ -87,6 +87,13 @@ impl Resolver<'_> {
         {
             return self.string_agg_of_list(call, list, at, cx);
         }
+        // What is extracted of a merged sketch of quantiles.
+        if let FunctionArguments::List(list) = &call.args
+            && name != table::MERGED_QUANTILES.name
+            && let Some(extracted) = name.strip_prefix("KLL_QUANTILES.MERGE_")
+        {
+            return self.merged_quantiles(extracted, call, list, safe, at, cx);
+        }
         let Built { expr, ty, limit } = self.build_aggregate(function, call, (false, safe), at, cx)?;
         let fresh = self.fresh();
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
@@ -165,6 +172,29 @@ impl Resolver<'_> {
         builders::check_separator(&separator, &of, at)?;
         let arguments = vec![Argument::Value(texts), Argument::Value(separator)];
         self.build("ARRAY_TO_STRING", arguments, at, cx)
+    }
+
+    /// `KLL_QUANTILES.MERGE_INT64(sketch, 4)` and its kin.
+    fn merged_quantiles(
+        &mut self,
+        extracted: &str,
+        call: &Function,
+        list: &FunctionArgumentList,
+        safe: bool,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(of))] = list.args.as_slice() else {
+            let name = format!("KLL_QUANTILES.MERGE_{extracted}");
+            return Err(invalid(format!("{name} takes a sketch and which of its values, e.g. {name}(sketch, 1)"), at));
+        };
+        let of = self.expr(of, cx)?;
+        let mut list = list.clone();
+        list.args.truncate(1);
+        let call = Function { args: FunctionArguments::List(list), ..call.clone() };
+        let sketch = self.aggregate(&table::MERGED_QUANTILES, &call, safe, at, cx)?;
+        let arguments = vec![Argument::Value(sketch), Argument::Value(of)];
+        self.build(&format!("KLL_QUANTILES.EXTRACT_{extracted}"), arguments, at, cx)
     }
 
     fn build_aggregate(

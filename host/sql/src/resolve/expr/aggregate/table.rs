@@ -41,7 +41,10 @@ pub(super) const ANY_VALUE: &str = "ANY_VALUE";
 pub(super) const ARRAY_CONCAT_AGG: &str = "ARRAY_CONCAT_AGG";
 pub(super) const ARRAY_AGG: Aggregate = Aggregate::new("ARRAY_AGG", 1, build::array_agg).with_limit();
 /// Which key it is about is known after grouping only, so [`super`] resolves it.
-pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::grouping).without_having();
+pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::not_a_window).without_having();
+/// The other MERGE functions extract of what it gives, in [`super`].
+pub(super) const MERGED_QUANTILES: Aggregate =
+    Aggregate::new("KLL_QUANTILES.MERGE_PARTIAL", 1, build::merged_quantiles).without_window();
 pub(super) const MAX_BY: Aggregate = Aggregate::new("MAX_BY", 2, build::maximum_by).without_having().without_window();
 pub(super) const MIN_BY: Aggregate = Aggregate::new("MIN_BY", 2, build::minimum_by).without_having().without_window();
 /// With a LIMIT it is the list of the first texts, joined, which [`super`] makes.
@@ -49,7 +52,7 @@ pub(super) const STRING_AGG: Aggregate =
     Aggregate::new("STRING_AGG", 2, build::string_agg).at_least(1).finished_by(build::joined);
 
 /// Every aggregate function, in alphabetical order.
-static TABLE: [Aggregate; 36] = [
+static TABLE: [Aggregate; 43] = [
     Aggregate::new(ANY_VALUE, 1, build::any_value),
     Aggregate::new("APPROX_COUNT_DISTINCT", 1, build::approx_count_distinct)
         // The engine's number has no sign, and cannot be negated.
@@ -80,6 +83,13 @@ static TABLE: [Aggregate; 36] = [
         Typed::new(core::coalesce(vec![estimate, lit(0_i64)]), Int64)
     }),
     Aggregate::new("HLL_COUNT.MERGE_PARTIAL", 1, build::merged_sketch).without_window(),
+    Aggregate::new("KLL_QUANTILES.INIT_FLOAT64", 2, build::quantile_sketch_of).at_least(1).without_window(),
+    Aggregate::new("KLL_QUANTILES.INIT_INT64", 2, build::quantile_sketch_of).at_least(1).without_window(),
+    Aggregate::new("KLL_QUANTILES.MERGE_FLOAT64", 2, build::not_a_window).without_window(),
+    Aggregate::new("KLL_QUANTILES.MERGE_INT64", 2, build::not_a_window).without_window(),
+    MERGED_QUANTILES,
+    Aggregate::new("KLL_QUANTILES.MERGE_POINT_FLOAT64", 2, build::not_a_window).without_window(),
+    Aggregate::new("KLL_QUANTILES.MERGE_POINT_INT64", 2, build::not_a_window).without_window(),
     Aggregate::new("LOGICAL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
     Aggregate::new("LOGICAL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),
     Aggregate::new("MAX", 1, build::maximum).of_order(),
