@@ -493,19 +493,14 @@ export const T = {
     tasksFailed: "Failed with their query",
     tasksMoved: "Moved elsewhere",
     scans: "Scans by worker",
-    server: "the server",
     onWorkers: (source: string) => `${source}, on workers:`,
     onServer: (reason: string) => `On the server: ${reason}`,
-    exchanged: ({ stages, workers, attempts = [], fell_back }: {
-      stages: number; workers: string[]; attempts?: { worker: string | null; failure?: string }[]; fell_back: boolean;
-    }) => [
-      `Workers exchanged rows, in ${stages} stages: ${workers.join(", ")}`,
-      ...attempts.map(({ worker, failure }) => `${worker ?? "a worker"} failed (${failure ?? "it is not known why"}), and it ran again`),
-      ...(fell_back ? ["at last without exchanges"] : []),
-    ].join("; "),
+    exchanged: (stages: number, workers: string[]) => `Workers exchanged rows, in ${stages} stages: ${workers.join(", ")}`,
+    notExchanged: (reason: string) => `Workers exchanged no rows: ${reason}`,
+    atLast: "At last it ran on the server alone.",
     notStarted: "not started",
     did: (time: string, segments: string, rows: string, bytes: string, sent: string) => `${time}, ${segments} segments, ${rows} rows and ${bytes} read, ${sent} rows sent`,
-    moved: (worker: string, failure: string) => `before, ${worker}: ${failure}`,
+    moved: (worker: string | null, failure: string) => `${worker ?? "A worker"} failed (${failure}), and it ran again`,
     slow: "Slowest queries of the last hour",
     noSlow: "No query has run in the last hour",
     query: "Query",

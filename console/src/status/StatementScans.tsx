@@ -19,7 +19,10 @@ export function StatementScans({ statements }: { statements: Statement[] }) {
               <ul>{scan.tasks.map((task) => <li key={task.worker}><code>{task.worker}</code>: {told(task)}</li>)}</ul>
             </li>
           ))}
-          {one.exchange && <li>{T.status.exchanged(one.exchange)}</li>}
+          {one.exchange && <li>{T.status.exchanged(one.exchange.stages, one.exchange.workers)}</li>}
+          {one.not_exchanged && <li>{T.status.notExchanged(one.not_exchanged)}</li>}
+          {(one.attempts ?? []).map((of, number) => <li key={`attempt ${number}`}>{T.status.moved(of.worker, of.failure)}</li>)}
+          {one.fell_back && <li>{T.status.atLast}</li>}
           {one.local.map((stay, number) => <li key={`local ${number}`}>{T.status.onServer(stay.message)}</li>)}
         </ul>
       ))}
@@ -30,7 +33,5 @@ export function StatementScans({ statements }: { statements: Statement[] }) {
 function told(task: Task): string {
   const { ran } = task;
   if (!ran) return T.status.notStarted;
-  const elsewhere = (ran.attempts ?? []).slice(0, -1).map((one) => T.status.moved(one.worker ?? T.status.server, one.failure ?? ""));
-  const done = T.status.did(duration(ran.milliseconds), count(task.segments), count(ran.rows_read), bytes(ran.bytes_read), count(ran.rows_sent));
-  return [done, ...elsewhere].join("; ");
+  return T.status.did(duration(ran.milliseconds), count(task.segments), count(ran.rows_read), bytes(ran.bytes_read), count(ran.rows_sent));
 }

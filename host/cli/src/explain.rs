@@ -124,7 +124,7 @@ fn lines(answer: &Value) -> Vec<String> {
             lines.extend(list(scan, "tasks").iter().map(task));
             lines.extend(left_out(scan, "tasks"));
         }
-        lines.extend(workers.get("exchange").map(exchange));
+        lines.extend(stages(workers));
         let stays = list(workers, "local").iter();
         lines.extend(stays.map(|stay| format!("a scan stays with the server: {}", text(stay, "message"))));
         lines.extend(left_out(workers, "scans for workers"));
@@ -132,19 +132,25 @@ fn lines(answer: &Value) -> Vec<String> {
     lines
 }
 
-/// The stages of a statement whose workers exchange rows.
-pub(crate) fn exchange(exchange: &Value) -> String {
-    let (stages, workers) = (whole(exchange, "stages"), texts(exchange, "workers").join(", "));
-    let mut line = format!("workers exchange rows, in {stages} stages: {workers}");
-    for attempt in list(exchange, "attempts") {
-        let (worker, failure) = (text(attempt, "worker"), text(attempt, "failure"));
-        let worker = if worker.is_empty() { "a worker" } else { worker };
-        line.push_str(&format!("; {worker} failed ({failure}), and it ran again"));
+/// What is told of the stages of a statement, beside its scans.
+pub(crate) fn stages(of: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(exchange) = of.get("exchange") {
+        let (stages, workers) = (whole(exchange, "stages"), texts(exchange, "workers").join(", "));
+        lines.push(format!("workers exchange rows, in {stages} stages: {workers}"));
     }
-    if is(exchange, "fell_back") {
-        line.push_str(", without exchanges at last");
+    match text(of, "not_exchanged") {
+        "" => {}
+        why => lines.push(format!("workers exchange no rows: {why}")),
     }
-    line
+    for attempt in list(of, "attempts") {
+        let worker = Some(text(attempt, "worker")).filter(|worker| !worker.is_empty()).unwrap_or("a worker");
+        lines.push(format!("{worker} failed ({}), and it ran again", text(attempt, "failure")));
+    }
+    if is(of, "fell_back") {
+        lines.push("at last it ran on the server alone".to_owned());
+    }
+    lines
 }
 
 fn scan(scan: &Value) -> Vec<String> {
@@ -208,13 +214,13 @@ mod tests {
                             "limit": null, "learns_conditions": false, "conditions": [], "indexes": []});
         let source =
             |name: &str| json!({"name": name, "segments": 7, "runs": 9, "rows": 100, "bytes": 900, "memory_rows": 5});
-        let tasks =
-            json!([{"worker": "a:1", "segments": 2, "rows": 40, "bytes": 500, "partitions": 1, "plan_bytes": 9}]);
+        let tasks = json!([{"worker": "a:1", "segments": 2, "rows": 40, "bytes": 500, "partitions": 1}]);
         let answer = json!({
             "tables": [{"name": "edge", "columns": ["id", "m.path"]}],
             "sources": [source("logs"), source("others")], "scans": [memory, scan],
             "workers": {"remote": [{"source": "logs", "operators": ["FilterExec", "DataSourceExec"], "tasks": tasks}],
-                        "local": [{"reason": "little", "message": "only 3 rows"}]},
+                        "local": [{"reason": "little", "message": "only 3 rows"}],
+                        "exchange": {"stages": 3, "workers": ["a:1", "b:1"]}},
         });
         let expected = [
             "table edge: id, m.path",
@@ -229,6 +235,7 @@ mod tests {
             "  nothing is left to read",
             "workers, logs: FilterExec over DataSourceExec",
             "  a:1: 2 segments, 40 rows, about 500 bytes, in 1 partitions",
+            "workers exchange rows, in 3 stages: a:1, b:1",
             "a scan stays with the server: only 3 rows",
         ];
         assert_eq!(lines(&answer), expected);

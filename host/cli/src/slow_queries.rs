@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::{Client, ServerArguments, plain};
-use crate::explain::exchange;
+use crate::explain::stages;
 use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ fn lines(query: &Value) -> Vec<String> {
             lines.extend(list(scan, "tasks").iter().map(task));
             lines.extend(left_out(scan, "tasks"));
         }
-        lines.extend(statement.get("exchange").map(|of| format!("    {}", exchange(of))));
+        lines.extend(stages(statement).into_iter().map(|line| format!("    {line}")));
         for scan in list(statement, "local") {
             lines.push(format!("    a scan stays with the server: {}", text(scan, "/message")));
         }
@@ -88,7 +88,7 @@ fn task(task: &Value) -> String {
     let Some(ran) = task.get("ran") else {
         return format!("      {}: not started", text(task, "/worker"));
     };
-    let mut line = format!(
+    format!(
         "      {}: {:.1} ms, {} segments, {} rows and {} bytes read, {} rows sent",
         text(task, "/worker"),
         milliseconds(ran, "/milliseconds"),
@@ -96,16 +96,7 @@ fn task(task: &Value) -> String {
         whole(ran, "/rows_read"),
         whole(ran, "/bytes_read"),
         whole(ran, "/rows_sent"),
-    );
-    let attempts = list(ran, "attempts");
-    if attempts.len() > 1 {
-        for attempt in attempts {
-            let place = attempt.get("worker").and_then(Value::as_str).unwrap_or("the server");
-            let how = attempt.get("failure").and_then(Value::as_str).unwrap_or("ran it");
-            line.push_str(&format!("; {place}: {how}"));
-        }
-    }
-    line
+    )
 }
 
 #[cfg(test)]
@@ -116,23 +107,27 @@ mod tests {
 
     #[test]
     fn what_workers_did_stands_below_a_query() {
-        let tried = json!([{"worker": "a:1", "failure": "the worker is gone: x"}, {"worker": null}]);
-        let ran = json!({"milliseconds": 2.5, "rows_sent": 4, "rows_read": 100, "bytes_read": 2000, "memory": 5,
-                         "attempts": tried});
+        let ran = json!({"milliseconds": 2.5, "rows_sent": 4, "rows_read": 100, "bytes_read": 2000, "memory": 5});
         let scan = json!({"source": "logs", "operators": ["AggregateExec", "DataSourceExec"], "left_out": 3,
                           "tasks": [{"worker": "a:1", "segments": 2, "ran": ran}, {"worker": "b:1", "segments": 1}]});
         let query = json!({
             "milliseconds": 12.34, "status": 200, "rows_read": 100, "bytes_read": 2000, "memory": 7,
             "endpoint": {"name": "all"}, "text": null,
-            "workers": [{"remote": [scan], "local": [{"reason": "little", "message": "only 3 rows"}]}],
+            "workers": [{"remote": [scan], "local": [{"reason": "little", "message": "only 3 rows"}],
+                         "not_exchanged": "x", "attempts": [{"worker": "c:1", "failure": "the worker is gone: x"},
+                         {"worker": null, "failure": "y"}], "fell_back": true}],
         });
         let expected = [
             "     12.3 ms  200  100 rows and 2000 bytes read, 7 bytes held  all",
             "    the saved query",
             "    logs: workers run AggregateExec over DataSourceExec",
-            "      a:1: 2.5 ms, 2 segments, 100 rows and 2000 bytes read, 4 rows sent; a:1: the worker is gone: x; the server: ran it",
+            "      a:1: 2.5 ms, 2 segments, 100 rows and 2000 bytes read, 4 rows sent",
             "      b:1: not started",
             "      and 3 more tasks",
+            "    workers exchange no rows: x",
+            "    c:1 failed (the worker is gone: x), and it ran again",
+            "    a worker failed (y), and it ran again",
+            "    at last it ran on the server alone",
             "    a scan stays with the server: only 3 rows",
         ];
         assert_eq!(lines(&query), expected);

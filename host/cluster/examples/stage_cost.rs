@@ -25,7 +25,8 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use generator::{EDGE, END, Form, Generator, SOURCES};
-use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageOptions, StageReport};
+use tidegate_cluster::StatementReport;
+use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageOptions};
 use tidegate_model::{Arguments, Failure};
 use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, SavedQuery, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
@@ -178,8 +179,9 @@ async fn measure(records: u64, folder: &Path) {
             let workers = Arc::new(LocalStageWorkers::new(count, &options).unwrap());
             let told = Arc::clone(&last);
             let carrier =
-                StageCarrier::new(Arc::new(workers), StageOptions::ALL, Arc::default(), move |report: &StageReport| {
-                    *told.lock().unwrap() = format!("{report:?}");
+                StageCarrier::new(Arc::new(workers), StageOptions::ALL).telling(move |report: &StatementReport| {
+                    let stages = report.exchange.as_ref().map_or(2, |exchange| exchange.stages);
+                    *told.lock().unwrap() = format!("{stages} stages");
                 });
             let engine = Engine::new(&options).unwrap().with_carrier(Arc::new(carrier));
             let (mut slowest, mut coordinator, mut all) = (Vec::new(), Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ const MOST: usize = 4096;
 
 /// Segments whose copies were found damaged, and when.
 #[derive(Debug, Default)]
-pub struct DamagedCopies(Mutex<HashMap<Uuid, Instant>>);
+pub(crate) struct DamagedCopies(Mutex<HashMap<Uuid, Instant>>);
 
 impl DamagedCopies {
     /// Notes the segment that a failure is about; whether that was not known.

@@ -24,49 +24,37 @@
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
 //! - `scan_codec`, `expr_check`, `operator_check`, `worker_url`, `boundary_codec`, `local_leaves`
 //! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
-//! - `worker_failure`, `rendezvous`, `task`, `task_figures`, `stay`, `cut_report`, `remote_leaf`, `running_cut`,
-//!   `assignment`, `piece`, `cut`, `cut_carrier`: which parts of a plan go to workers, what stands in their place, and the
-//!   report of it
-//! - `task_runner`: running a task here; `attempts`, `failover`: elsewhere after a failure; `local_workers`: workers in
-//!   this process
-//! - `stages`: statements in stages, between which workers exchange rows
+//! - `worker_failure`, `rendezvous`, `task_bounds`, `task_figures`, `statement_memories`, `stay`, `statement_report`,
+//!   `damaged_copies`: what a task may use, does and fails with, and what is told of it
+//! - `stages`: statements whose segments workers read, and between which they exchange rows
 
 mod array_subquery_codec;
-mod assignment;
-mod attempts;
 mod batch_bytes;
 mod boundary_codec;
 mod bounds;
-mod cut;
-mod cut_carrier;
-mod cut_report;
 mod damaged_copies;
 mod decoder;
 mod encoder;
 mod engine_functions;
 mod error;
 mod expr_check;
-mod failover;
 mod function_codec;
 mod function_message;
 mod held_segments;
 mod ipc_check;
 mod literal_check;
 mod local_leaves;
-mod local_workers;
 mod logical_check;
 mod message;
 mod operator_check;
-mod piece;
-mod remote_leaf;
 mod rendezvous;
-mod running_cut;
 mod scan_codec;
 pub mod stages;
+mod statement_memories;
+mod statement_report;
 mod stay;
-mod task;
+mod task_bounds;
 mod task_figures;
-mod task_runner;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests;
@@ -77,19 +65,14 @@ mod worker_url;
 
 pub use batch_bytes::BatchBytes;
 pub use bounds::MAX_PLAN_BYTES;
-pub use cut::{Cut, CutOptions, cut};
-pub use cut_carrier::CutCarrier;
-pub use cut_report::{AttemptReport, CutReport, LeafReport, RunReport, TaskReport};
-pub use damaged_copies::DamagedCopies;
 pub use decoder::decode;
 pub use encoder::{EncodedPlan, encode, encode_stage};
 pub use error::PlanError;
-pub use failover::Failover;
 pub use held_segments::held_segments;
 pub use local_leaves::LocalLeaves;
-pub use local_workers::LocalWorkers;
-pub use running_cut::RunningCut;
+pub use statement_memories::StatementMemories;
+pub use statement_report::{AttemptReport, ExchangeReport, LeafReport, RunReport, StatementReport, TaskReport};
 pub use stay::Stay;
-pub use task::{Attempt, AttemptsSoFar, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
-pub use task_runner::TaskRunner;
+pub use task_bounds::TaskBounds;
+pub use task_figures::TaskFigures;
 pub use worker_failure::{DamagedCopy, WorkerFailure};

@@ -20,13 +20,13 @@ pub enum Stay {
     EarlyLimit,
     /// Nothing that could run on workers makes the rows fewer, or orders them: they would only be sent.
     NothingToDo,
-    /// A condition compares with the value of a subquery, which the coordinator computes.
-    SubqueryValue,
     /// A recursive table is computed in rounds, each over the rows of the one before.
     Recursive,
+    /// Workers found the copy of a segment damaged that they would read.
+    Damaged,
     /// Something in the plan does not travel.
     Unsendable(String),
-    /// The rest of the plan relies on an order or a partitioning that the cut would lose.
+    /// The rest of the plan relies on an order or a partitioning that would be lost.
     OrderLost(String),
 }
 
@@ -39,8 +39,8 @@ impl Stay {
             Self::Little { .. } => "little",
             Self::EarlyLimit => "early_limit",
             Self::NothingToDo => "nothing_to_do",
-            Self::SubqueryValue => "subquery_value",
             Self::Recursive => "recursive",
+            Self::Damaged => "damaged",
             Self::Unsendable(_) => "unsendable",
             Self::OrderLost(_) => "order_lost",
         }
@@ -55,8 +55,8 @@ impl fmt::Display for Stay {
             Self::Little { bytes, rows } => write!(f, "only {rows} rows in {bytes} bytes are left to read"),
             Self::EarlyLimit => f.write_str("a limit without an order is reached early"),
             Self::NothingToDo => f.write_str("workers could only send all of its rows"),
-            Self::SubqueryValue => f.write_str("a condition needs the value of a subquery"),
             Self::Recursive => f.write_str("a recursive table is computed in rounds"),
+            Self::Damaged => f.write_str("a copy of a segment that workers would read is damaged"),
             Self::Unsendable(why) => write!(f, "the plan cannot be sent: {why}"),
             Self::OrderLost(why) => write!(f, "an order would be lost: {why}"),
         }

@@ -14,7 +14,7 @@ use tidegate_service::execution::{Explanation, code_is_not_explained};
 use tidegate_service::queries::learns_cost;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::NewToken;
-use tidegate_service::{ComponentKind, CutReport};
+use tidegate_service::{ComponentKind, StatementReport};
 use tidegate_store::{ScanOutline, ScanPlace, SegmentTotals, TableOutline};
 
 use crate::accept::take_format;
@@ -100,7 +100,7 @@ pub(crate) struct ExplanationView {
     #[schemars(with = "usize")]
     left_out: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "CutReport")]
+    #[schemars(with = "StatementReport")]
     workers: Option<Value>,
     /// The tenant as which it is explained; absent for all rows.
     #[serde(rename = "as", skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use tidegate_service::CutReport;
+use tidegate_service::StatementReport;
 use tidegate_service::execution::{AdhocQuery, QueryRequest, RunRecord};
 
 use crate::shown::{Id, Time};
@@ -65,7 +65,7 @@ pub(crate) struct SlowQuery {
     moves: u64,
     /// Where the scans of its statements ran, of the first ones, up to 64 KiB; empty on a server without workers.
     #[serde(serialize_with = "reports")]
-    #[schemars(with = "Vec<CutReport>")]
+    #[schemars(with = "Vec<StatementReport>")]
     workers: Vec<Arc<str>>,
 }
 

@@ -1,9 +1,8 @@
-//! Workers: where they are, and when statements are cut for them.
+//! Workers: where they are, and when statements are given to them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidegate_cluster::CutOptions;
 use tidegate_cluster::stages::StageOptions;
 use tidegate_tls::{ClientTls, TlsError, TlsFiles};
 use tidegate_workers::{Connect, RemoteWorkers, WorkerAddress, is_loopback};
@@ -65,14 +64,10 @@ impl ClusterOptions {
         }
     }
 
-    /// When statements are cut.
-    pub(crate) fn cut(&self) -> CutOptions {
-        CutOptions { least_bytes: self.least_bytes, least_rows: 0, always: false }
-    }
-
-    /// When workers exchange rows.
+    /// When workers are given scans, and exchange rows.
     pub(crate) fn stages(&self) -> StageOptions {
-        StageOptions { least_exchanged_rows: self.least_exchanged_rows, copies: false }
+        let Self { least_bytes, least_exchanged_rows, .. } = *self;
+        StageOptions { least_bytes, least_rows: 0, least_exchanged_rows, always: false }
     }
 
     /// The workers, if there are any. Within the runtime on which they are watched.

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use tidegate_cluster::stages::{StageCarrier, StageOptions};
-use tidegate_cluster::{CutCarrier, CutOptions, DamagedCopies, Failover};
 use tidegate_runtime::{Runtime, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_workers::RemoteWorkers;
@@ -24,14 +23,14 @@ pub(crate) struct Engines {
 
 impl Engines {
     /// Starts the query engine and the component runtime under the same limits, and the threads for both. `engine`
-    /// says what the limits do not. With workers, the engine has them run what can be cut off statements.
+    /// says what the limits do not. With workers, the engine has them run stages of statements.
     ///
     /// # Errors
     /// What does not start.
     pub(crate) fn start(
         runtime: RuntimeOptions,
         engine: EngineOptions,
-        workers: Option<(Arc<RemoteWorkers>, CutOptions, StageOptions)>,
+        workers: Option<(Arc<RemoteWorkers>, StageOptions)>,
     ) -> Result<Self, StartError> {
         let limits = &runtime.limits;
         // With one partition there are no keys to share rows out by.
@@ -48,12 +47,7 @@ impl Engines {
         })
         .map_err(StartError::setup("the query engine"))?;
         let engine = match workers {
-            Some((workers, options, stages)) => {
-                let damaged = Arc::<DamagedCopies>::default();
-                let stages = StageCarrier::new(Arc::clone(&workers) as _, stages, Arc::clone(&damaged), |_| {});
-                let workers = Arc::new(Failover::new(workers, &engine, damaged));
-                engine.with_carrier(Arc::new(CutCarrier::new(workers, options, |_| {}).with_stages(stages)))
-            }
+            Some((workers, options)) => engine.with_carrier(Arc::new(StageCarrier::new(workers, options))),
             None => engine,
         };
         // One memory pool: what guests hold and what statements hold is counted together.

@@ -78,4 +78,4 @@ pub use save_request::SaveRequest;
 pub use service::Service;
 pub use signature_algorithm::Algorithm;
 pub use start_error::StartError;
-pub use tidegate_cluster::CutReport;
+pub use tidegate_cluster::StatementReport;

@@ -108,8 +108,8 @@ impl Service {
         };
         let workers = options.cluster.start()?;
         let engine = EngineOptions { footer_memory: options.footer_memory, ..EngineOptions::default() };
-        let cut = workers.clone().map(|workers| (workers, options.cluster.cut(), options.cluster.stages()));
-        let engines = Engines::start(runtime, engine, cut)?;
+        let stages = workers.clone().map(|workers| (workers, options.cluster.stages()));
+        let engines = Engines::start(runtime, engine, stages)?;
         let service = Self::over(options, store, tokens, &engines, workers, clock).await?;
         seed::sources(&service.store)?;
         service.registry.fill(EndpointTable(service.store.catalog()).entries()?);

@@ -50,7 +50,7 @@ pub use explained::ExplainedPlan;
 use fixes::{distinct, view_buffers};
 pub use followed::PreparedPlan;
 use guards::{context, list_copies, needless_barriers, rounds, window_memory, yielding};
-pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, PreparedOperators, RunBounds};
+pub use operator_run::{OperatorCost, OperatorRows, PreparedOperators, RunBounds};
 pub use options::EngineOptions;
 pub use own_operator::OwnOperator;
 pub use result_stream::ResultStream;

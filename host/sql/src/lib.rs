@@ -41,8 +41,8 @@ mod wanted;
 pub use catalog::{Binding, NoSources, SavedTable, Sources, StoredTable, Tables};
 pub use engine::{
     Carried, Carrier, CarrierReport, CostCounter, Counted, Engine, EngineOptions, ExplainedPlan, Finish, Narrow,
-    OperatorCost, OperatorRows, OperatorRun, OwnOperator, OwnOperators, PartReader, Placed, Plan, PreparedOperators,
-    PreparedPlan, ResultStream, RunBounds, StatementCost, Wrapper, each_batch, inside, wrapped,
+    OperatorCost, OperatorRows, OwnOperator, OwnOperators, PartReader, Placed, Plan, PreparedOperators, PreparedPlan,
+    ResultStream, RunBounds, StatementCost, Wrapper, each_batch, inside, wrapped,
 };
 pub use fail::own_failure;
 pub use lineage::Reads;

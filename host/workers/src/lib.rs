@@ -1,14 +1,13 @@
 //! Worker processes: tasks of statements, over the network.
 //!
-//! A coordinator cuts a statement (`tidegate-cluster`) and sends its tasks to workers, which run them over the segments
-//! that the tasks name. Connections are HTTP/2, and TLS with certificates on both sides between machines.
+//! A coordinator has the stages of a statement (`tidegate-cluster`), and sends their tasks to workers, which run them over the
+//! segments that the tasks name. Connections are HTTP/2, and TLS with certificates on both sides between machines.
 //!
 //! | Request | Answer |
 //! |---|---|
 //! | `POST /v1/tasks` | the id of the task, then what it costs, as long as it runs: whoever drops the answer ends the task |
 //! | `GET /v1/tasks/ID` | what the task has cost so far |
-//! | `GET /v1/tasks/ID/partitions/N` | the rows of a partition, and that there are no more |
-//! | `GET /v1/stages/STATEMENT/STAGE/TASK/partitions/N` | the same of a task of a stage, for other workers too; before it is there, it is waited for |
+//! | `GET /v1/stages/STATEMENT/STAGE/TASK/partitions/N` | the rows of a partition of a task, and that there are no more; for other workers too; before the task is there, it is waited for |
 //! | `GET /v1/worker` | version, tasks, memory |
 //!
 //! Rows wait on the worker until they are asked for: at most three batches of a partition are made and not read, and
@@ -20,7 +19,8 @@
 //! - `transport`, `link`: connections
 //! - `task_state`, `partition_queue`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`,
 //!   `connection`, `server`: the worker
-//! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
+//! - `address`, `link`, `member`, `remote_workers`: the coordinator
+//! - `task_failure`, `task_costs`, `stage_rows`, `peer_links`, `stage_channels`: who starts tasks and reads their rows, a coordinator or a worker
 
 mod address;
 mod connection;
@@ -31,7 +31,6 @@ mod member;
 mod messages;
 mod partition_queue;
 mod peer_links;
-mod remote_task;
 mod remote_workers;
 mod routes;
 mod running_task;
@@ -39,6 +38,8 @@ mod server;
 mod stage_channels;
 mod stage_rows;
 mod task_bodies;
+mod task_costs;
+mod task_failure;
 mod task_state;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]

@@ -12,19 +12,19 @@ use bytes::Bytes;
 use datafusion_distributed::TaskKey;
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use tidegate_cluster::{EncodedPlan, MAX_PLAN_BYTES, TaskBounds};
+use tidegate_cluster::{EncodedPlan, MAX_PLAN_BYTES, TaskBounds, TaskFigures};
 use tidegate_model::{number, size};
 use tidegate_sql::StatementCost;
 use tidegate_store::SegmentName;
 use uuid::Uuid;
 
 /// The number of the protocol.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 /// What coordinators ask is below this.
 pub(crate) const API: &str = "/v1/";
-/// Where tasks are started; `/ID/partitions/N` below it gives rows.
+/// Where tasks are started; `/ID` below it gives what one costs.
 pub(crate) const TASKS: &str = "/v1/tasks";
-/// Where rows of tasks of stages are read; `STATEMENT/STAGE/TASK/partitions/N` below it.
+/// Where rows of tasks are read; `STATEMENT/STAGE/TASK/partitions/N` below it.
 pub(crate) const STAGES: &str = "/v1/stages";
 /// Where a worker says what it is.
 pub(crate) const STATUS: &str = "/v1/worker";
@@ -38,7 +38,7 @@ const MAX_PEERS: usize = 1024;
 /// The most bytes of a worker's status.
 pub(crate) const MAX_STATUS: usize = 64 << 10;
 
-/// The path of a partition of a task of a stage.
+/// The path of a partition of a task.
 pub(crate) fn path_of(TaskKey { query_id, stage_id, task_number }: TaskKey, partition: usize) -> String {
     format!("{STAGES}/{query_id}/{stage_id}/{task_number}/partitions/{partition}")
 }
@@ -77,30 +77,23 @@ pub(crate) struct TaskMessage {
     /// The 16 bytes of the number of the statement.
     #[prost(bytes = "vec", tag = "8")]
     pub(crate) statement: Vec<u8>,
-    /// The stage that it is a task of, if it is of one.
-    #[prost(message, optional, tag = "9")]
-    pub(crate) stage: Option<StageMessage>,
-}
-
-/// Which task of which stage of its statement a task is, and what it reads beside segments.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct StageMessage {
-    #[prost(uint32, tag = "1")]
+    /// The stage of its statement that it is a task of.
+    #[prost(uint32, tag = "9")]
     pub(crate) stage: u32,
-    #[prost(uint32, tag = "2")]
+    #[prost(uint32, tag = "10")]
     pub(crate) task: u32,
     /// How many tasks the stage has.
-    #[prost(uint32, tag = "3")]
+    #[prost(uint32, tag = "11")]
     pub(crate) tasks: u32,
     /// The workers of the statement, which its plan names by their places here.
-    #[prost(message, repeated, tag = "4")]
+    #[prost(message, repeated, tag = "12")]
     pub(crate) workers: Vec<PeerMessage>,
     /// Rows that the coordinator has in memory (`tidegate_cluster::stages::rows_of_leaves`).
-    #[prost(bytes = "vec", tag = "5")]
+    #[prost(bytes = "vec", tag = "13")]
     pub(crate) rows: Vec<u8>,
 }
 
-impl StageMessage {
+impl TaskMessage {
     /// The key of the task among those of all statements.
     pub(crate) fn key(&self, statement: Uuid) -> TaskKey {
         TaskKey { query_id: statement, stage_id: self.stage as usize, task_number: self.task as usize }
@@ -187,7 +180,8 @@ impl SegmentMessage {
 }
 
 impl TaskMessage {
-    /// The message of a task with this plan, which has so many partitions; of none of a stage.
+    /// The message of a task with this plan, which has so many partitions. Which one it is, and what it reads beside segments, is
+    /// not in it yet.
     pub(crate) fn of((plan, partitions): (&EncodedPlan, usize), bounds: &TaskBounds, build: &str) -> Self {
         let TaskBounds { statement, memory, batch_rows, time } = *bounds;
         Self {
@@ -199,7 +193,7 @@ impl TaskMessage {
             partitions: u32::try_from(partitions).unwrap_or(u32::MAX),
             segments: plan.segments.iter().map(|(_, name)| SegmentMessage::of(name)).collect(),
             statement: statement.as_bytes().to_vec(),
-            stage: None,
+            ..Self::default()
         }
     }
 
@@ -261,12 +255,19 @@ pub(crate) struct CostMessage {
     /// The most bytes that it held at a time.
     #[prost(uint64, tag = "3")]
     memory: u64,
+    /// Rows that it has sent.
+    #[prost(uint64, tag = "4")]
+    pub(crate) rows_sent: u64,
+    /// Microseconds from its start until its last row, or until now.
+    #[prost(uint64, tag = "5")]
+    taken: u64,
 }
 
 impl CostMessage {
-    pub(crate) fn of(cost: &StatementCost) -> Self {
+    pub(crate) fn of(cost: &StatementCost, figures: &TaskFigures) -> Self {
         let StatementCost { rows_read, bytes_read, memory, .. } = *cost;
-        Self { rows_read, bytes_read, memory }
+        let taken = u64::try_from(figures.taken().as_micros()).unwrap_or(u64::MAX);
+        Self { rows_read, bytes_read, memory, rows_sent: figures.rows(), taken }
     }
 
     /// Two messages of one task come in any order: the larger numbers are the later ones.
@@ -275,12 +276,19 @@ impl CostMessage {
             rows_read: self.rows_read.max(other.rows_read),
             bytes_read: self.bytes_read.max(other.bytes_read),
             memory: self.memory.max(other.memory),
+            rows_sent: self.rows_sent.max(other.rows_sent),
+            taken: self.taken.max(other.taken),
         }
+    }
+
+    /// From the start of the task until its last row, or until this was said.
+    pub(crate) fn taken(self) -> Duration {
+        Duration::from_micros(self.taken)
     }
 
     /// As the cost of a part of a statement, which is no statement of its own.
     pub(crate) fn cost(self) -> StatementCost {
-        let Self { rows_read, bytes_read, memory } = self;
+        let Self { rows_read, bytes_read, memory, .. } = self;
         StatementCost { rows_read, bytes_read, memory, ..StatementCost::default() }
     }
 }
@@ -317,7 +325,9 @@ mod tests {
             partitions: 2,
             segments: vec![SegmentMessage::of(&name)],
             statement: vec![3; 16],
-            stage: None,
+            stage: 1,
+            tasks: 2,
+            ..TaskMessage::default()
         }
     }
 

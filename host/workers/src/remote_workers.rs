@@ -6,14 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_cluster::stages::{StageList, StageWorkers, WorkerFaults};
-use tidegate_cluster::{Task, TaskBounds, TaskRun, WorkerFailure, Workers};
-use tidegate_functions::context::StatementMemory;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::address::{WorkerAddress, resolved};
 use crate::member::{Member, Outcome, WorkerView};
-use crate::remote_task;
-use crate::stage_channels::{StageChannels, TaskCosts};
+use crate::stage_channels::StageChannels;
+use crate::task_costs::TaskCosts;
 use crate::transport::{Connect, is_loopback};
 
 /// How often names are looked up again.
@@ -133,31 +131,6 @@ impl Known {
     }
 }
 
-impl Workers for RemoteWorkers {
-    /// Those that can be used now.
-    fn names(&self) -> Vec<Arc<str>> {
-        let inner = self.known.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let members = inner.members.values().map(|watched| &watched.member);
-        members.filter(|member| member.link().is_ok()).map(|member| Arc::clone(member.name())).collect()
-    }
-
-    fn run(&self, task: &Task, bounds: &TaskBounds, home: &Arc<StatementMemory>) -> Result<TaskRun, WorkerFailure> {
-        let member = {
-            let inner = self.known.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut members = inner.members.values().map(|watched| &watched.member);
-            members.find(|member| *member.name() == task.worker).map(Arc::clone)
-        };
-        let Some(member) = member else { return Err(WorkerFailure::Gone("it is not known any more".to_owned())) };
-        match member.link() {
-            Ok(link) => remote_task::start(member, link, task, bounds, home),
-            Err(why) => {
-                member.ended(Outcome::Gone);
-                Err(WorkerFailure::Gone(why))
-            }
-        }
-    }
-}
-
 impl StageWorkers for RemoteWorkers {
     fn list(&self, left_out: &[Arc<str>]) -> StageList {
         let inner = self.known.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,6 +140,6 @@ impl StageWorkers for RemoteWorkers {
         let names = members.iter().map(|member| Arc::clone(member.name())).collect();
         let (costs, faults) = (TaskCosts::default(), WorkerFaults::default());
         let channels = StageChannels::of_coordinator(members, costs.clone(), faults.clone());
-        StageList { names, channels, cost: Arc::new(move || costs.all()), faults }
+        StageList { names, channels, tasks: Arc::new(move || costs.tasks()), faults }
     }
 }

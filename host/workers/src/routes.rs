@@ -92,10 +92,9 @@ pub(crate) async fn route(worker: Arc<Worker>, request: Request<Incoming>) -> An
             text(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "tasks need HTTP/2\n")
         }
         (&Method::POST, TASKS) => start(worker, request).await,
-        (&Method::GET, path) => match (partition(path), stage_partition(path), task(path)) {
-            (Some((id, partition)), ..) => rows(&worker, worker.task(id), partition),
-            (_, Some((key, partition)), _) => rows(&worker, worker.stage_task(key).await, partition),
-            (.., Some(id)) => single(match worker.task(id) {
+        (&Method::GET, path) => match (partition(path), task(path)) {
+            (Some((key, partition)), _) => rows(&worker, worker.stage_task(key).await, partition),
+            (_, Some(id)) => single(match worker.task(id) {
                 Ok(task) => frames::cost(&task.cost()),
                 Err(failure) => frames::failed(&failure),
             }),
@@ -111,13 +110,7 @@ fn task(path: &str) -> Option<Uuid> {
 }
 
 /// The task and the partition that a path names.
-fn partition(path: &str) -> Option<(Uuid, usize)> {
-    let (id, partition) = path.strip_prefix(TASKS)?.strip_prefix('/')?.split_once("/partitions/")?;
-    Some((Uuid::parse_str(id).ok()?, partition.parse().ok()?))
-}
-
-/// The task of a stage and the partition that a path names.
-fn stage_partition(path: &str) -> Option<(TaskKey, usize)> {
+fn partition(path: &str) -> Option<(TaskKey, usize)> {
     let (task, partition) = path.strip_prefix(STAGES)?.strip_prefix('/')?.split_once("/partitions/")?;
     let mut parts = task.split('/');
     let (statement, stage, task) = (parts.next()?, parts.next()?, parts.next()?);
@@ -162,7 +155,7 @@ async fn start(worker: Arc<Worker>, request: Request<Incoming>) -> Answer {
     }
 }
 
-/// `GET /v1/tasks/ID/partitions/N`, and the same of a task of a stage.
+/// `GET /v1/stages/STATEMENT/STAGE/TASK/partitions/N`.
 fn rows(worker: &Worker, task: Result<Arc<RunningTask>, WorkerFailure>, partition: usize) -> Answer {
     let sent = task.and_then(|task| {
         let (to, from) = mpsc::channel(IN_FLIGHT);
@@ -186,28 +179,22 @@ mod tests {
     #[test]
     fn paths_of_partitions() {
         let id = Uuid::from_bytes([9; 16]);
-        assert_eq!(partition(&format!("/v1/tasks/{id}/partitions/12")).unwrap(), (id, 12));
-        for path in [
-            "/v1/tasks",
-            "/v1/tasks/",
-            "/v1/tasks/x/partitions/1",
-            &format!("/v1/tasks/{id}/partitions/"),
-            &format!("/v1/tasks/{id}/partitions/-1"),
-            &format!("/v1/tasks/{id}/partitions/1/2"),
-            &format!("/v2/tasks/{id}/partitions/1"),
-        ] {
-            assert!(partition(path).is_none(), "{path}");
-        }
         assert_eq!(task(&path_of_cost(id)).unwrap(), id);
         assert!(task("/v1/tasks/").is_none() && task("/v1/tasks/1").is_none());
         let key = TaskKey { query_id: id, stage_id: 3, task_number: 14 };
-        assert_eq!(stage_partition(&path_of(key, 12)).unwrap(), (key, 12));
+        assert_eq!(partition(&path_of(key, 12)).unwrap(), (key, 12));
         for path in [
+            "/v1/stages",
+            "/v1/stages/",
+            &format!("/v1/stages/{id}/1/2/partitions/"),
+            &format!("/v1/stages/{id}/1/2/partitions/-1"),
+            &format!("/v1/stages/{id}/1/2/partitions/1/2"),
+            &format!("/v2/stages/{id}/1/2/partitions/1"),
             "/v1/stages/x/1/2/partitions/1",
             &format!("/v1/stages/{id}/1/partitions/2"),
             &format!("/v1/stages/{id}/1/2/3/partitions/2"),
         ] {
-            assert!(stage_partition(path).is_none(), "{path}");
+            assert!(partition(path).is_none(), "{path}");
         }
     }
 }

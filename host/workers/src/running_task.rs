@@ -3,14 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::execution::memory_pool::MemoryPool;
 use datafusion_distributed::TaskKey;
 use futures::StreamExt;
 use tidegate_cluster::stages::{StageTask, columns_to_bytes};
-use tidegate_cluster::{BatchBytes, WorkerFailure};
-use tidegate_functions::context::Stop;
+use tidegate_cluster::{BatchBytes, TaskFigures, WorkerFailure};
 use tidegate_model::number;
-use tidegate_sql::{OperatorCost, OperatorRows, OperatorRun};
+use tidegate_sql::{OperatorCost, OperatorRows};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use uuid::Uuid;
 
@@ -26,27 +24,25 @@ pub(crate) struct SentCounts {
     pub(crate) bytes: AtomicU64,
 }
 
-/// What a task runs.
+/// What a task runs, and which of its partitions were asked for.
 #[derive(Debug)]
-pub(crate) enum Work {
-    /// Operators, whose partitions were started.
-    Part(Vec<Option<OperatorRows>>, Stop),
-    /// A task of a stage, and which of its partitions were asked for.
-    Stage(Arc<StageTask>, Vec<bool>),
+struct Work {
+    task: Arc<StageTask>,
+    asked: Vec<bool>,
 }
 
 /// A task, its operators and what it may hold.
 #[derive(Debug)]
 pub(crate) struct RunningTask {
     pub(crate) id: Uuid,
+    pub(crate) key: TaskKey,
     pub(crate) partitions: usize,
-    /// Which task of a stage it is, if it is one.
-    pub(crate) key: Option<TaskKey>,
-    /// What was not asked for yet; `None` when it has ended.
+    /// `None` when it has ended.
     work: Mutex<Option<Work>>,
     /// What was sent of partitions and not taken.
     queues: Mutex<Vec<WeakQueue>>,
     cost: OperatorCost,
+    figures: TaskFigures,
     /// Whether its segments are objects.
     reads_objects: bool,
     sent: Arc<SentCounts>,
@@ -56,44 +52,22 @@ pub(crate) struct RunningTask {
 }
 
 impl RunningTask {
-    pub(crate) fn of_part(
-        (run, stop): (OperatorRun, Stop),
-        reads_objects: bool,
-        sent: Arc<SentCounts>,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
-        let OperatorRun { partitions, cost, memory } = run;
-        let count = partitions.len();
-        let work = Work::Part(partitions.into_iter().map(Some).collect(), stop);
-        Self::of(work, count, (cost, memory), reads_objects, sent, place)
-    }
-
-    pub(crate) fn of_stage(
+    pub(crate) fn new(
         task: StageTask,
         reads_objects: bool,
         sent: Arc<SentCounts>,
         place: OwnedSemaphorePermit,
     ) -> Self {
-        let (key, count, run) = (task.key(), task.partitions(), (task.cost(), task.memory()));
-        let work = Work::Stage(Arc::new(task), vec![false; count]);
-        Self { key: Some(key), ..Self::of(work, count, run, reads_objects, sent, place) }
-    }
-
-    fn of(
-        work: Work,
-        partitions: usize,
-        (cost, memory): (OperatorCost, Arc<dyn MemoryPool>),
-        reads_objects: bool,
-        sent: Arc<SentCounts>,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
+        let (key, partitions, cost, memory) = (task.key(), task.partitions(), task.cost(), task.memory());
+        let work = Work { task: Arc::new(task), asked: vec![false; partitions] };
         Self {
             id: Uuid::new_v4(),
+            key,
             partitions,
-            key: None,
             work: Mutex::new(Some(work)),
             queues: Mutex::default(),
             cost,
+            figures: TaskFigures::new(partitions),
             reads_objects,
             sent,
             state: Arc::new(TaskState { memory, ended: watch::Sender::new(None) }),
@@ -107,16 +81,14 @@ impl RunningTask {
 
     /// What it has cost so far.
     pub(crate) fn cost(&self) -> CostMessage {
-        CostMessage::of(&self.cost.so_far())
+        CostMessage::of(&self.cost.so_far(), &self.figures)
     }
 
     /// Ends it: what computes is asked to stop, what waits is dropped with all that it holds. Only the first reason counts.
     pub(crate) fn end(&self, why: Ended) {
         let work = self.work().take();
-        match &work {
-            Some(Work::Part(_, stop)) => stop.ask(),
-            Some(Work::Stage(task, _)) => task.end(),
-            None => {}
+        if let Some(Work { task, .. }) = &work {
+            task.end();
         }
         self.state.ended.send_if_modified(|ended| {
             let is_first = ended.is_none();
@@ -139,11 +111,9 @@ impl RunningTask {
 
     /// Takes the rows of a partition.
     async fn take(&self, partition: usize) -> Result<OperatorRows, WorkerFailure> {
+        let not_there = || WorkerFailure::Nonsense("the task has no such partition, or not any more".to_owned());
         let task = match &mut *self.work() {
-            Some(Work::Part(rows, _)) => {
-                return rows.get_mut(partition).and_then(Option::take).ok_or_else(not_there);
-            }
-            Some(Work::Stage(task, asked)) => match asked.get_mut(partition) {
+            Some(Work { task, asked }) => match asked.get_mut(partition) {
                 Some(asked) if !*asked => {
                     *asked = true;
                     Arc::clone(task)
@@ -177,7 +147,10 @@ impl RunningTask {
             // Whoever reads the queue finds that it is closed.
             _ = self.ended() => return,
             sent = self.send_rows(partition, &to) => match sent {
-                Ok(true) => frames::end(&self.cost()),
+                Ok(true) => {
+                    self.figures.partition_ended();
+                    frames::end(&self.cost())
+                }
                 Ok(false) => return,
                 Err(failure) => frames::failed(&failure),
             },
@@ -193,19 +166,18 @@ impl RunningTask {
     /// Sends rows; whether all of them were taken. What the operators hold is gone when it returns.
     async fn send_rows(&self, partition: usize, to: &mpsc::Sender<Part>) -> Result<bool, WorkerFailure> {
         let mut rows = self.take(partition).await?;
-        if self.key.is_some() {
-            // Whoever reads it has no plan of it.
-            let columns =
-                columns_to_bytes(&rows.schema()).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
-            if to.send(Part::Small(frames::columns(columns))).await.is_err() {
-                return Ok(false);
-            }
+        let nonsense = |error: &dyn std::fmt::Display| WorkerFailure::Nonsense(error.to_string());
+        // Whoever reads it may have no plan of it.
+        let columns = columns_to_bytes(&rows.schema()).map_err(|error| nonsense(&error))?;
+        if to.send(Part::Small(frames::columns(columns))).await.is_err() {
+            return Ok(false);
         }
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(|failure| of_run(failure, self.reads_objects))?;
             for piece in BatchBytes::pieces(&batch) {
-                let piece = BatchBytes::of(&piece).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
+                let piece = BatchBytes::of(&piece).map_err(|error| nonsense(&error))?;
                 let held = self.state.held(piece.len()).map_err(|failure| of_run(failure, self.reads_objects))?;
+                self.figures.sent(piece.rows);
                 self.sent.rows.fetch_add(number(piece.rows), Ordering::Relaxed);
                 self.sent.bytes.fetch_add(number(piece.len()), Ordering::Relaxed);
                 if to.send(Part::Rows { head: frames::rows_head(&piece), body: piece.body, held }).await.is_err() {
@@ -215,8 +187,4 @@ impl RunningTask {
         }
         Ok(true)
     }
-}
-
-fn not_there() -> WorkerFailure {
-    WorkerFailure::Nonsense("the task has no such partition, or not any more".to_owned())
 }

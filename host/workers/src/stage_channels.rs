@@ -1,7 +1,7 @@
 //! The way to the workers of a statement that runs in stages: from its coordinator, and from one worker to another.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,17 +22,16 @@ use hyper::Method;
 use hyper::header::HeaderMap;
 use tidegate_cluster::stages::{WorkerFaults, place_of, rows_of_leaves};
 use tidegate_cluster::{LocalLeaves, TaskBounds, WorkerFailure, encode_stage};
-use tidegate_model::number;
-use tidegate_sql::StatementCost;
 use url::Url;
 
 use crate::frames::{Frame, FrameReader};
 use crate::link::{Answer, Link};
 use crate::member::{Member, Outcome};
-use crate::messages::{CostMessage, Peer, PeerMessage, StageMessage, TASKS, TaskMessage, path_of_cost};
+use crate::messages::{Peer, PeerMessage, TASKS, TaskMessage, path_of_cost};
 use crate::peer_links::PeerLinks;
-use crate::remote_task::{no_room, of_frame, outcome, started_id, unexpected};
 use crate::stage_rows::StageRows;
+use crate::task_costs::{TaskCost, TaskCosts};
+use crate::task_failure::{no_room, of_frame, outcome, started_id, unexpected};
 
 /// How long a statement that has its rows waits for what a task has cost.
 const LAST_COST: Duration = Duration::from_millis(500);
@@ -52,25 +51,6 @@ pub(crate) struct StageChannels(Arc<Reach>);
 impl fmt::Debug for StageChannels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StageChannels").finish_non_exhaustive()
-    }
-}
-
-/// What the tasks of a statement have cost.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TaskCosts(Arc<Mutex<Vec<Arc<Mutex<CostMessage>>>>>);
-
-impl TaskCosts {
-    fn new_task(&self) -> Arc<Mutex<CostMessage>> {
-        let cost = Arc::<Mutex<CostMessage>>::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&cost));
-        cost
-    }
-
-    /// All of it so far.
-    pub(crate) fn all(&self) -> StatementCost {
-        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let costs = tasks.iter().map(|cost| cost.lock().unwrap_or_else(PoisonError::into_inner).cost());
-        StatementCost { tasks: number(tasks.len()), ..costs.fold(StatementCost::default(), StatementCost::plus) }
     }
 }
 
@@ -144,16 +124,15 @@ impl Channel {
         let rows = rows_of_leaves(&leaves, context).await?;
         let bounds = TaskBounds::of_statement(task_key.query_id, context)?;
         let short = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let stage = StageMessage {
+        let partitions = plan.output_partitioning().partition_count();
+        let message = TaskMessage {
             stage: short(task_key.stage_id),
             task: short(task_key.task_number),
             tasks: short(task_count),
             workers: members.iter().map(|member| PeerMessage::from(&member.peer())).collect(),
             rows,
+            ..TaskMessage::of((&encoded, partitions), &bounds, member.build())
         };
-        let partitions = plan.output_partitioning().partition_count();
-        let message = TaskMessage::of((&encoded, partitions), &bounds, member.build());
-        let message = TaskMessage { stage: Some(stage), ..message };
         let body = message.body(&encoded.bytes);
         let body = body.map_err(|unreadable| WorkerFailure::Nonsense(unreadable.to_string()).into_error())?;
         let room = MemoryConsumer::new("task").register(context.memory_pool());
@@ -164,12 +143,14 @@ impl Channel {
             Ok((frames, path_of_cost(id)))
         };
         let (frames, path) = started.await.map_err(|failure| {
-            member.ended(outcome(&failure));
+            costs.of(task_key).count(member, outcome(&failure));
             faults.unstarted(Some(*place), &failure);
             failure.into_error()
         })?;
+        faults.started();
         let (link, member, faults) = (self.link.clone(), Arc::clone(member), (*place, faults.clone()));
-        let lease = Lease { frames, link, path, member, cost: costs.new_task(), faults, ended: None };
+        let cost = costs.of(task_key);
+        let lease = Lease { frames, link, path, member, partitions, cost, faults, ended: None };
         Ok(futures::stream::once(lease.held(ends)).filter_map(|()| async { None }).boxed())
     }
 }
@@ -199,13 +180,18 @@ impl WorkerChannel for Channel {
         context: &Arc<TaskContext>,
     ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
         let partitions = request.target_partition_start..request.target_partition_end;
-        let rows = partitions.map(|partition| StageRows::read(&self.link, (request.task_key, partition), context));
         let of_statement = match (&self.member, &*self.workers.0) {
-            (Some((place, _)), Reach::Members(_, _, faults)) => Some((*place, faults.clone())),
+            (Some((place, member)), Reach::Members(_, costs, faults)) => {
+                Some((*place, Arc::clone(member), costs.of(request.task_key), faults.clone()))
+            }
             _ => None,
         };
+        let cost = of_statement.as_ref().map(|(_, _, cost, _)| Arc::clone(cost));
+        let rows = partitions
+            .map(|partition| StageRows::read(&self.link, (request.task_key, partition), cost.clone(), context));
         let error = move |failure: WorkerFailure| match &of_statement {
-            Some((place, faults)) => {
+            Some((place, member, cost, faults)) => {
+                cost.count(member, outcome(&failure));
                 faults.blame(*place, &failure);
                 failure.into_error()
             }
@@ -230,7 +216,8 @@ struct Lease {
     /// Where its cost is asked for.
     path: String,
     member: Arc<Member>,
-    cost: Arc<Mutex<CostMessage>>,
+    partitions: usize,
+    cost: Arc<TaskCost>,
     /// The place of the worker, and where is noted that it failed.
     faults: (usize, WorkerFaults),
     ended: Option<Outcome>,
@@ -247,6 +234,9 @@ impl Lease {
                     Some(_) => {}
                     None => {
                         self.ended = Some(Outcome::Done);
+                        if self.cost.is_last(self.partitions) {
+                            return;
+                        }
                         // The statement has its rows, so that nothing else may come of it.
                         let last = tokio::time::timeout(LAST_COST, self.last_cost()).await;
                         if !matches!(last, Ok(Ok(()))) {
@@ -258,7 +248,7 @@ impl Lease {
                 frame = self.frames.next_without_rows() => {
                     let failure = match frame {
                         Ok(Some(Frame::Cost(so_far))) => {
-                            self.has_cost(so_far);
+                            self.cost.add(so_far);
                             continue;
                         }
                         Ok(Some(Frame::Failed(failure))) => failure,
@@ -276,16 +266,11 @@ impl Lease {
         }
     }
 
-    fn has_cost(&self, so_far: CostMessage) {
-        let mut cost = self.cost.lock().unwrap_or_else(PoisonError::into_inner);
-        *cost = cost.later(so_far);
-    }
-
     /// What the task has cost: the worker tells it now and then by itself.
     async fn last_cost(&self) -> Result<(), WorkerFailure> {
         match self.link.ask(Method::GET, &self.path, None).await?.next_without_rows().await.map_err(of_frame)? {
             Some(Frame::Cost(last)) => {
-                self.has_cost(last);
+                self.cost.add(last);
                 Ok(())
             }
             Some(Frame::Failed(failure)) => Err(failure),
@@ -296,6 +281,6 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.member.ended(self.ended.unwrap_or(Outcome::Left));
+        self.cost.count(&self.member, self.ended.unwrap_or(Outcome::Left));
     }
 }

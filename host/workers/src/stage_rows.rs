@@ -19,13 +19,16 @@ use tokio::time::Instant;
 use crate::frames::{Frame, FrameReader};
 use crate::link::{Answer, Link, WINDOW};
 use crate::messages::path_of;
-use crate::remote_task::{no_room, of_frame, unexpected};
+use crate::task_costs::TaskCost;
+use crate::task_failure::{no_room, of_frame, unexpected};
 
 /// A partition that is read.
 pub(crate) struct StageRows {
     link: Link,
     path: String,
     frames: Option<(FrameReader<Answer>, SchemaRef)>,
+    /// Where a coordinator notes what the task has cost.
+    cost: Option<Arc<TaskCost>>,
     deadline: Option<Instant>,
     /// What may be on its way.
     window: MemoryReservation,
@@ -40,6 +43,7 @@ impl StageRows {
     pub(crate) fn read(
         link: &Link,
         (task, partition): (TaskKey, usize),
+        cost: Option<Arc<TaskCost>>,
         context: &TaskContext,
     ) -> BoxStream<'static, Result<RecordBatch, WorkerFailure>> {
         let execution = context.session_config().get_extension::<ExecutionContext>();
@@ -48,6 +52,7 @@ impl StageRows {
             link: link.clone(),
             path: path_of(task, partition),
             frames: None,
+            cost,
             deadline: time.and_then(|time| Instant::now().checked_add(time)),
             window: MemoryConsumer::new("rows on their way").register(context.memory_pool()),
             room: MemoryConsumer::new("received rows").register(context.memory_pool()),
@@ -109,7 +114,12 @@ impl StageRows {
             Some(Frame::Rows(batch)) => {
                 batch.batch(columns).map(Some).map_err(|error| WorkerFailure::Nonsense(error.to_string()))
             }
-            Some(Frame::End(_)) => Ok(None),
+            Some(Frame::End(so_far)) => {
+                if let Some(cost) = &self.cost {
+                    cost.ended(so_far);
+                }
+                Ok(None)
+            }
             Some(Frame::Failed(failure)) => Err(failure),
             Some(Frame::Started(_) | Frame::Cost(_) | Frame::Columns(_)) => Err(unexpected()),
             None => Err(WorkerFailure::Gone("the rows end, and it did not say so".to_owned())),

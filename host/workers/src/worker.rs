@@ -11,7 +11,7 @@ use bytes::Bytes;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion_distributed::TaskKey;
 use tidegate_cluster::stages::{SentTask, StageTask, TaskSlots};
-use tidegate_cluster::{TaskRunner, WorkerFailure};
+use tidegate_cluster::{StatementMemories, WorkerFailure};
 use tidegate_functions::wording::out_of_memory;
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions};
@@ -68,8 +68,8 @@ pub(crate) struct WorkerCounts {
 #[derive(Debug)]
 pub struct Worker {
     engine: Engine,
-    runner: TaskRunner,
-    /// Tasks of stages, of those in `tasks`.
+    memories: StatementMemories,
+    /// Those in `tasks` by their keys.
     stages: TaskSlots<RunningTask>,
     peers: Arc<PeerLinks>,
     /// What bodies of tasks hold while they are read.
@@ -105,7 +105,7 @@ impl Worker {
             .map_err(|error| Failure::new(Code::Internal, format!("the threads cannot be started: {error}")))?;
         Ok(Arc::new(Self {
             bodies: engine.memory(),
-            runner: TaskRunner::new(engine.clone()),
+            memories: StatementMemories::new(engine.clone()),
             engine,
             stages: TaskSlots::default(),
             peers: Arc::new(PeerLinks::new(options.connect.clone())),
@@ -125,7 +125,7 @@ impl Worker {
 
     /// Bytes that its tasks hold now.
     pub fn memory_held(&self) -> usize {
-        self.runner.memory_held()
+        self.engine.memory_held()
     }
 
     /// Tasks that run now: each counts until the last of what it held is gone.
@@ -218,6 +218,7 @@ impl Worker {
         let bounds = message.bounds().map_err(nonsense)?;
         let names = message.segments.iter().map(|segment| segment.name()).collect::<Result<Vec<_>, _>>();
         let names = names.map_err(nonsense)?;
+        let (key, peers) = (message.key(bounds.statement), message.peers().map_err(nonsense)?);
         if self.is_draining() {
             return Err(Ended::Closing.failure());
         }
@@ -227,7 +228,7 @@ impl Worker {
         let worker = Arc::clone(self);
         let started = self.compute(async move {
             let reads_objects = worker.segments.reads_objects();
-            let memory = worker.runner.memory_of(&bounds);
+            let memory = worker.memories.of(&bounds);
             let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
             let held =
                 worker.segments.hold_within(names, &pool).await.map_err(|error| not_held(error, reads_objects))?;
@@ -235,28 +236,18 @@ impl Worker {
                 WorkerFailure::Statement(failure) => of_run(failure, reads_objects),
                 other => other,
             };
-            let sent = Arc::clone(&worker.sent);
-            let task = match &message.stage {
-                None => {
-                    let run = worker.runner.run(&plan, &held, &bounds).map_err(of_run)?;
-                    RunningTask::of_part(run, reads_objects, sent, place)
-                }
-                Some(stage) => {
-                    let peers = stage.peers().map_err(nonsense)?;
-                    let task = SentTask {
-                        key: stage.key(bounds.statement),
-                        of: stage.tasks as usize,
-                        plan: &plan,
-                        rows: &stage.rows,
-                        held: &held,
-                        bounds,
-                        workers: peers.len(),
-                        channels: StageChannels::of_worker(peers, &worker.peers),
-                    };
-                    let task = StageTask::start(&worker.engine, memory, task).await.map_err(of_run)?;
-                    RunningTask::of_stage(task, reads_objects, sent, place)
-                }
+            let task = SentTask {
+                key,
+                of: message.tasks as usize,
+                plan: &plan,
+                rows: &message.rows,
+                held: &held,
+                bounds,
+                workers: peers.len(),
+                channels: StageChannels::of_worker(peers, &worker.peers),
             };
+            let task = StageTask::start(&worker.engine, memory, task).await.map_err(of_run)?;
+            let task = RunningTask::new(task, reads_objects, Arc::clone(&worker.sent), place);
             drop((body, plan, room));
             if u32::try_from(task.partitions) != Ok(message.partitions) {
                 return Err(WorkerFailure::Nonsense("the plan has another number of partitions".to_owned()));
@@ -268,9 +259,7 @@ impl Worker {
             tracing::error!(%error, "the start of a task broke off");
             Err(WorkerFailure::Nonsense("the start of the task broke off".to_owned()))
         })?;
-        if let Some(key) = task.key {
-            self.stages.put(key, Ok(Arc::clone(&task)))?;
-        }
+        self.stages.put(task.key, Ok(Arc::clone(&task)))?;
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id, Arc::clone(&task));
         Ok((task, bounds.time))
     }
@@ -293,7 +282,7 @@ impl Worker {
         task.ok_or_else(|| WorkerFailure::Nonsense("the worker runs no such task".to_owned()))
     }
 
-    /// The task of a stage, as soon as it runs: workers read each other's before all of them were sent.
+    /// The task with this key, as soon as it runs: workers read each other's before all of them were sent.
     pub(crate) async fn stage_task(&self, key: TaskKey) -> Result<Arc<RunningTask>, WorkerFailure> {
         self.stages.get(key).await
     }
@@ -301,9 +290,7 @@ impl Worker {
     /// Forgets a task and ends it.
     pub(crate) fn end_task(&self, task: &RunningTask, why: Ended) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.id);
-        if let Some(key) = task.key {
-            self.stages.remove(key);
-        }
+        self.stages.remove(task.key);
         task.end(why);
     }
 }

@@ -101,8 +101,8 @@ fn what_workers_cannot_read_in_time_is_read_by_the_server() {
         let workers: Vec<_> = (0..2).map(|_| cold_worker(&stage.folder, &objects, "1 s")).collect();
         let server = serve(&stage.folder, &workers, &[]);
         let (tasks, moves) = stage.ask(&server);
-        // From its worker to the other one, and from there to the server.
-        assert!(tasks >= 3 && moves == 2 * tasks, "{fault:?}: {tasks} tasks, {moves} moves");
+        // Without one worker, if the other one has not failed yet, and then on the server.
+        assert!(tasks >= 3 && (3..=6).contains(&moves), "{fault:?}: {tasks} tasks, {moves} moves");
         assert!(sum(&workers, "tidegate_worker_store_failed_requests_total") >= 2.0, "{fault:?}");
         // What failed a while ago is not failing any more.
         assert!(sum(&workers, "tidegate_worker_store_failing") >= 1.0, "{fault:?}");
@@ -126,7 +126,7 @@ fn what_one_worker_cannot_read_is_read_by_another() {
     let workers = [cold_worker(&stage.folder, &good, "10 s"), cold_worker(&stage.folder, &bad, "500 ms")];
     let server = serve(&stage.folder, &workers, &[]);
     let (tasks, moves) = stage.ask(&server);
-    // Each of its tasks went once.
+    // Each statement ran again without it.
     assert!(moves > 0 && moves < tasks, "{tasks} tasks, {moves} moves");
     assert_eq!(workers[0].metric("tidegate_worker_store_failed_requests_total"), 0.0);
     let gone = server.private_metrics();
@@ -155,7 +155,7 @@ fn a_damaged_copy_is_named_and_the_good_one_read() {
         }
         let workers: Vec<_> = (0..2).map(|_| cold_worker(&stage.folder, &objects, "10 s")).collect();
         let server = serve(&stage.folder, &workers, &[]);
-        // One part meets it, and goes to the server at once. If some of its rows were used already, the statement says what is
+        // One task meets it, and the statement runs on the server at once. If some of its rows were used already, it says what is
         // damaged and that it may be asked again.
         for (sql, expected) in STATEMENTS.iter().zip(&stage.expected) {
             let first = server.sql(sql);
@@ -165,9 +165,8 @@ fn a_damaged_copy_is_named_and_the_good_one_read() {
             }
             assert_eq!(result(&first), *expected, "{sql}");
         }
-        // From then on no worker is asked for that part.
-        let (tasks, moves) = stage.ask(&server);
-        assert!(tasks >= 3 && moves == 0, "{tasks} tasks, {moves} moves");
+        // From then on no worker is given a statement that needs it.
+        assert_eq!(stage.ask(&server), (0, 0));
         let page = server.text("/metrics");
         assert!(page.contains("tidegate_cluster_tasks_total{outcome=\"damaged\"} 1"), "{page}");
         assert!(page.contains("tidegate_cluster_tasks_total{outcome=\"gone\"} 0"), "{page}");

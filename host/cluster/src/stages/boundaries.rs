@@ -10,7 +10,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use datafusion_distributed::{DistributedExec, NetworkBoundaryExt};
+use uuid::Uuid;
 
+use super::gather::numbered;
 use super::received;
 
 /// The head stage of a plan with boundaries, each of which is a leaf.
@@ -32,6 +34,27 @@ pub(super) fn with_inputs(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execut
         None => Ok(Transformed::no(node)),
     });
     Ok(Arc::new(DistributedExec::new(received::checked(plan?.data)?)))
+}
+
+/// The plan as one run of it: its tasks are not those of another run.
+pub(super) fn of_new_run(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let statement = Uuid::new_v4();
+    let plan = Arc::clone(plan).transform_up(|node| match node.is_network_boundary() {
+        true => numbered(node, statement, None).map(Transformed::yes),
+        false => Ok(Transformed::no(node)),
+    });
+    plan.map(|plan| plan.data)
+}
+
+/// How many tasks a plan has.
+pub(super) fn tasks(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let mut tasks = 0;
+    // The closure never fails, so neither does the walk. What is below a boundary are its children.
+    let _ = plan.apply(|node| {
+        tasks += node.as_network_boundary().map_or(0, |boundary| boundary.input_stage().task_count());
+        Ok(TreeNodeRecursion::Continue)
+    });
+    tasks
 }
 
 /// The rows of a stage below, in the place of its boundary.

@@ -3,6 +3,7 @@
 //! What belongs to one run is put among the operators of each stage on the machine that runs it. So the boundaries of the
 //! head stage are leaves while that is done, and are put in again at last.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,13 +21,15 @@ use datafusion_distributed::DistributedExt;
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
-use tidegate_model::Code;
-use tidegate_sql::{OwnOperators, Wrapper, inside, own_failure, wrapped};
+use tidegate_functions::context::failed;
+use tidegate_model::{Code, Failure, Quota};
+use tidegate_sql::{OwnOperator, OwnOperators, Wrapper, inside, own_failure, wrapped};
 
-use super::boundaries::{with_inputs, without_inputs};
+use super::boundaries::{of_new_run, tasks, with_inputs, without_inputs};
 use super::planner;
 use super::running::RunningStages;
 use super::workers::StageList;
+use crate::worker_failure::WorkerFailure;
 
 /// The head stage of a plan, until what belongs to one run is among its operators.
 pub(super) fn of(
@@ -41,9 +44,19 @@ pub(super) fn of(
     Ok(wrapped(head, StageHead { list: list.clone(), running }))
 }
 
-/// The statement whose head stages run. If one fails because of a worker before its first row, it runs again.
+/// The statement whose head stages run, also those of parts that several operators read. If one fails because of a worker
+/// before its first row, it runs again. `own` puts among operators what belongs to one run.
 pub(super) fn finished(plan: Arc<dyn ExecutionPlan>, own: OwnOperators) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut parts = HashMap::new();
     let plan = plan.transform_up(|node| {
+        if let Some(OwnOperator::SharedRows { place, input }) = OwnOperator::of(node.as_ref()) {
+            let input = match parts.get(&place.part) {
+                Some(input) => Arc::clone(input),
+                None => finished(input, Arc::clone(&own))?,
+            };
+            parts.insert(place.part, Arc::clone(&input));
+            return Ok(Transformed::yes(OwnOperator::SharedRows { place, input }.into_plan()));
+        }
         let Some((head, StageHead { list, running })) = inside(node.as_ref()) else { return Ok(Transformed::no(node)) };
         let stages = with_inputs(Arc::clone(head))?;
         let (list, run, own) = (list.clone(), Arc::clone(running), Arc::clone(&own));
@@ -115,9 +128,12 @@ impl ExecutionPlan for StageRun {
         if partition > 0 {
             return internal_err!("a statement in stages has one partition");
         }
-        let mut rows = started(&self.stages, &self.list, &context)?;
+        let (stages, list) = (Arc::clone(&self.stages), self.list.clone());
         let (run, own) = (Arc::clone(&self.run), Arc::clone(&self.own));
+        let own: OwnOperators = Arc::new(move |plan| finished(own(plan)?, Arc::clone(&own)));
+        // Nothing starts before it is read.
         let begun = async move {
+            let mut rows = started(&stages, &list, &context)?;
             loop {
                 match rows.next().await {
                     // Nobody has learnt anything of it.
@@ -127,7 +143,7 @@ impl ExecutionPlan for StageRun {
                         let (plan, list) = run.after(&error, &own)?;
                         rows = match list {
                             Some(list) => started(&plan, &list, &context)?,
-                            None => return Ok(execute_stream(plan, context)?.boxed()),
+                            None => return Ok(execute_stream(plan, context)?.map_err(at_home).boxed()),
                         };
                     }
                     first => return Ok::<_, DataFusionError>(futures::stream::iter(first).chain(rows).boxed()),
@@ -140,6 +156,20 @@ impl ExecutionPlan for StageRun {
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+}
+
+/// What a run without workers fails with: that there is no memory for it is because of them.
+fn at_home(error: DataFusionError) -> DataFusionError {
+    let is_of_memory = matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+        || own_failure(&error).is_some_and(|failure| failure.quota == Some(Quota::Memory));
+    match is_of_memory {
+        true => {
+            let message = "the workers that read a part of the data failed, and this server has no memory left to read it \
+                           itself; try again later";
+            failed(Failure::new(Code::Overloaded, message).retry_after(1))
+        }
+        false => error,
     }
 }
 
@@ -157,9 +187,19 @@ fn started(stages: &Arc<dyn ExecutionPlan>, list: &StageList, context: &TaskCont
         context.window_functions().clone(),
         context.runtime_env(),
     );
-    let rows = stages.execute(0, Arc::new(staged))?;
+    let rows = of_new_run(stages)?.execute(0, Arc::new(staged))?;
     let unstarted = list.faults.clone().wait().map(|failure| Some(Err(failure.into_error())));
-    Ok(ended_by(rows, unstarted.boxed()).fuse().boxed())
+    let mut rows = ended_by(rows, unstarted.boxed()).fuse().boxed();
+    let (faults, tasks) = (list.faults.clone(), tasks(stages));
+    let begun = async move {
+        let first = rows.next().await;
+        if let Some(Ok(_)) = &first {
+            // Rows of this machine may be there before a worker says that it has no room: then the statement runs again.
+            faults.all_started(tasks).await.map_err(WorkerFailure::into_error)?;
+        }
+        Ok::<_, DataFusionError>(futures::stream::iter(first).chain(rows))
+    };
+    Ok(futures::stream::once(begun).try_flatten().boxed())
 }
 
 type Rows = BoxStream<'static, Result<RecordBatch>>;

@@ -10,14 +10,15 @@ use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_expr::{Partitioning, PhysicalExpr, conjunction_opt};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{DesiredTaskCountEventResponse, DistributedLeafExec};
 use tidegate_sql::OwnOperator;
 use tidegate_store::{FileDescription, HeldSegments, ScanDescription};
 
+use super::weight::Weight;
 use super::{distinct_groups, leaf_rows};
-use crate::assignment::Weight;
 use crate::rendezvous::worker_of;
 
 /// On how many workers a leaf may run. Rows in memory lie in one place, but do not keep others from running on many;
@@ -34,18 +35,6 @@ pub(super) fn desired(
         None if is_rows(leaf) => DesiredTaskCountEventResponse::desired(1),
         _ => DesiredTaskCountEventResponse::maximum(1),
     })
-}
-
-/// On how many workers an operator may run that is no leaf; `None` leaves it to what is below. One that needs rows together
-/// by their keys runs in one place, if there are too few to exchange.
-pub(super) fn desired_above(
-    plan: &Arc<dyn ExecutionPlan>,
-    least_exchanged_rows: u64,
-    context: &TaskContext,
-) -> Result<Option<DesiredTaskCountEventResponse>> {
-    let exchanges = plan.children().into_iter().any(is_keyed);
-    let is_one = exchanges && rows(plan, context)? < least_exchanged_rows;
-    Ok(is_one.then(|| DesiredTaskCountEventResponse::maximum(1)))
 }
 
 /// Sees the operators of a plan, and those of the parts that several of them read.
@@ -73,10 +62,13 @@ pub(super) fn scans(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Res
     Ok(scans)
 }
 
-/// Whether something in a plan needs rows together by their keys.
+/// Whether something in a plan needs rows together by their keys, or those of one side for each of the other.
 pub(super) fn has_keys(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut has = false;
-    each(plan, |node| has |= is_keyed(node) || distinct_groups::is_counted(node))?;
+    each(plan, |node| {
+        let is_join = node.is::<HashJoinExec>() || node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>();
+        has |= is_join || is_keyed(node) || distinct_groups::is_counted(node);
+    })?;
     Ok(has)
 }
 

@@ -18,8 +18,8 @@ use datafusion_distributed::{
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::HeaderMap;
-use tidegate_model::{Code, Failure, number};
-use tidegate_sql::{Engine, EngineOptions, OperatorCost, StatementCost};
+use tidegate_model::{Code, Failure};
+use tidegate_sql::{Engine, EngineOptions, OperatorCost};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use url::Url;
@@ -27,14 +27,15 @@ use url::Url;
 use super::leaf_rows::rows_of_leaves;
 use super::slots::TaskSlots;
 use super::task::{SentTask, StageTask};
-use super::workers::{StageList, StageWorkers, WorkerFaults};
+use super::workers::{RunningTask, StageList, StageWorkers, WorkerFaults};
 use crate::batch_bytes::BatchBytes;
 use crate::encoder::encode_stage;
 use crate::error::PlanError;
 use crate::held_segments::held_segments;
 use crate::local_leaves::LocalLeaves;
-use crate::task::TaskBounds;
-use crate::task_runner::TaskRunner;
+use crate::statement_memories::StatementMemories;
+use crate::task_bounds::TaskBounds;
+use crate::task_figures::TaskFigures;
 use crate::worker_failure::WorkerFailure;
 use crate::worker_url::place_of;
 
@@ -59,8 +60,15 @@ struct LocalWorker {
 #[derive(Debug)]
 struct Process {
     engine: Engine,
-    runner: TaskRunner,
-    tasks: TaskSlots<StageTask>,
+    memories: StatementMemories,
+    tasks: TaskSlots<LocalTask>,
+}
+
+/// A task, and what it has done.
+#[derive(Debug)]
+struct LocalTask {
+    task: StageTask,
+    figures: Arc<TaskFigures>,
 }
 
 impl Drop for LocalWorker {
@@ -95,7 +103,8 @@ impl LocalStageWorkers {
             let threads = Builder::new_multi_thread().worker_threads(1).thread_name(&name).enable_all().build();
             let threads = threads.map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
             let engine = Engine::new(options)?;
-            let process = Process { runner: TaskRunner::new(engine.clone()), engine, tasks: TaskSlots::default() };
+            let memories = StatementMemories::new(engine.clone());
+            let process = Process { memories, engine, tasks: TaskSlots::default() };
             let process = Arc::new(process);
             Ok(LocalWorker { name: name.into(), process, threads: Some(threads) })
         };
@@ -117,15 +126,22 @@ impl StageWorkers for Arc<LocalStageWorkers> {
     fn list(&self, left_out: &[Arc<str>]) -> StageList {
         let workers = self.workers.iter().enumerate().filter(|(_, worker)| !left_out.contains(&worker.name));
         let (places, names): (Vec<_>, _) = workers.map(|(place, worker)| (place, Arc::clone(&worker.name))).unzip();
-        let (faults, costs) = (WorkerFaults::default(), Arc::<Mutex<Vec<OperatorCost>>>::default());
+        let (faults, started) = (WorkerFaults::default(), Arc::<Mutex<Vec<Started>>>::default());
         let workers = Arc::clone(self);
-        let channels = Channels { workers, places: places.into(), faults: faults.clone(), costs: Arc::clone(&costs) };
-        let cost = move || {
-            let costs = costs.lock().unwrap_or_else(PoisonError::into_inner);
-            let all = costs.iter().map(OperatorCost::so_far).fold(StatementCost::default(), StatementCost::plus);
-            StatementCost { tasks: number(costs.len()), ..all }
+        let channels =
+            Channels { workers, places: places.into(), faults: faults.clone(), started: Arc::clone(&started) };
+        let tasks = move || {
+            let started = started.lock().unwrap_or_else(PoisonError::into_inner);
+            let task = |(key, figures, cost): &Started| RunningTask {
+                stage: key.stage_id,
+                task: key.task_number,
+                taken: figures.taken(),
+                rows_sent: figures.rows(),
+                cost: cost.so_far(),
+            };
+            started.iter().map(task).collect()
         };
-        StageList { names, channels: Arc::new(channels), cost: Arc::new(cost), faults }
+        StageList { names, channels: Arc::new(channels), tasks: Arc::new(tasks), faults }
     }
 }
 
@@ -135,8 +151,11 @@ struct Channels {
     /// Which workers the statement has.
     places: Arc<[usize]>,
     faults: WorkerFaults,
-    costs: Arc<Mutex<Vec<OperatorCost>>>,
+    started: Arc<Mutex<Vec<Started>>>,
 }
+
+/// A task that was started.
+type Started = (TaskKey, Arc<TaskFigures>, OperatorCost);
 
 #[async_trait]
 impl ChannelResolver for Channels {
@@ -175,20 +194,24 @@ impl Channel {
         let bounds = TaskBounds::of_statement(task_key.query_id, context)?;
         let held = held_segments(&plan);
         let (workers, channels) = (self.channels.places.len(), Arc::new(self.channels.clone()));
-        let costs = Arc::clone(&self.channels.costs);
+        let all = Arc::clone(&self.channels.started);
         let process = Arc::clone(&self.worker()?.process);
         let set = async move {
             let (plan, rows, held) = (&encoded.bytes, &rows, &held);
             let sent = SentTask { key: task_key, of: task_count, plan, rows, held, bounds, workers, channels };
-            let memory = process.runner.memory_of(&bounds);
-            let started = StageTask::start(&process.engine, memory, sent).await.map(Arc::new);
+            let memory = process.memories.of(&bounds);
+            let started = StageTask::start(&process.engine, memory, sent)
+                .await
+                .map(|task| Arc::new(LocalTask { figures: Arc::new(TaskFigures::new(task.partitions())), task }));
             process.tasks.put(task_key, started.clone())?;
             let sent = SentTo { process, key: task_key };
-            let cost = started?.cost();
-            costs.lock().unwrap_or_else(PoisonError::into_inner).push(cost);
+            let LocalTask { task, figures } = &*started?;
+            let started = (task_key, Arc::clone(figures), task.cost());
+            all.lock().unwrap_or_else(PoisonError::into_inner).push(started);
             Ok(sent)
         };
         let sent = self.worker()?.run(set).await?.map_err(WorkerFailure::into_error)?;
+        self.channels.faults.started();
         // The task ends with the messages to it.
         let ended = async move {
             ends.for_each(|_| async {}).await;
@@ -271,17 +294,19 @@ async fn send(
     to: &mpsc::Sender<Sent>,
 ) -> std::result::Result<(), WorkerFailure> {
     let task = process.tasks.get(key).await?;
-    let mut rows = task.rows(partition).await?;
+    let (mut rows, figures) = (task.task.rows(partition).await?, Arc::clone(&task.figures));
     // What waits for its reader does not keep the task.
     drop(task);
     while let Some(batch) = rows.next().await {
         for piece in BatchBytes::pieces(&batch.map_err(WorkerFailure::of_run)?) {
             let bytes = BatchBytes::of(&piece).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
+            figures.sent(piece.num_rows());
             if to.send(Sent::Rows(bytes, piece.schema())).await.is_err() {
                 return Ok(());
             }
         }
     }
+    figures.partition_ended();
     Ok(())
 }
 

@@ -22,7 +22,6 @@ use futures::FutureExt;
 use tidegate_sql::OwnOperator;
 use url::Url;
 
-use super::options::StageOptions;
 use super::{distinct_groups, leaves};
 use crate::worker_url::url_of;
 
@@ -69,18 +68,13 @@ pub(super) fn settings(config: SessionConfig, workers: usize) -> Result<SessionC
 pub(super) fn staged(
     plan: &Arc<dyn ExecutionPlan>,
     workers: &[Arc<str>],
-    StageOptions { least_exchanged_rows, copies }: StageOptions,
     context: &Arc<TaskContext>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let plan = match leaves::rows(plan, context)? < least_exchanged_rows {
-        true => Arc::clone(plan),
-        false => distinct_groups::grouped(Arc::clone(plan), context.session_config().target_partitions())?,
-    };
-    let config = settings(context.session_config().clone(), workers.len())?.with_distributed_broadcast_joins(copies)?;
+    let plan = distinct_groups::grouped(Arc::clone(plan), context.session_config().target_partitions())?;
+    let config = settings(context.session_config().clone(), workers.len())?.with_distributed_broadcast_joins(true)?;
     let (count, desires) = (workers.len(), Arc::clone(context));
-    let desired = move |event: DesiredTaskCountEvent<'_>| match event.plan.children().is_empty() {
-        true => Some(leaves::desired(event.plan, count, &desires)),
-        false => leaves::desired_above(event.plan, least_exchanged_rows, &desires).transpose(),
+    let desired = move |event: DesiredTaskCountEvent<'_>| {
+        event.plan.children().is_empty().then(|| leaves::desired(event.plan, count, &desires))
     };
     let (names, scales) = (workers.to_vec(), Arc::clone(context));
     let scaled = move |event: ScaleUpLeafNodeEvent<'_>| {

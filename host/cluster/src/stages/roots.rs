@@ -1,98 +1,152 @@
 //! What of a statement runs in stages by itself: all of it, or, where it has such, the subqueries whose values it needs, and
-//! what needs them.
+//! what needs them; and parts that several operators read.
 //!
-//! The value of a subquery is there before what needs it begins, so it goes to workers as a constant. A part that several
-//! operators read is computed by workers for each of them: held in one place, its rows would have to go there and back.
+//! The value of a subquery is there before what needs it begins, so it goes to workers as a constant. Where workers exchange
+//! rows, a part that several operators read is computed by them for each: held in one place, its rows would have to go there
+//! and back. Where they do not, it is computed once.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_expr::expressions::UnKnownColumn;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{replace_children_if_necessary, reset_plan_states};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use tidegate_sql::{Carried, OwnOperator};
+use tidegate_sql::OwnOperator;
 
-use super::head;
 use super::report::StatementStages;
 use super::running::{Retry, RunningStages};
-use super::staged::{Instead, StagePlanner, StageReport, Staged, exchanges};
+use super::staged::StagePlanner;
+use super::{head, travel};
+use crate::stay::Stay;
 
 /// The plans of a statement that run in stages.
 pub(super) struct Roots<'c> {
     planner: &'c Arc<StagePlanner>,
     context: &'c Arc<TaskContext>,
-    instead: Instead,
-    running: Vec<Arc<RunningStages>>,
-    /// The stages that workers run.
-    stages: usize,
-    /// Whether workers exchange rows.
-    exchanges: bool,
-    /// Why the last plan stays whole that does.
-    whole: Option<StageReport>,
+    /// Whether workers may exchange rows.
+    exchange: bool,
+    /// The parts that several operators read, by number.
+    parts: HashMap<usize, Arc<dyn ExecutionPlan>>,
+    stages: StatementStages,
 }
 
-impl<'c> Roots<'c> {
-    /// `instead` runs in the place of a plan whose workers failed.
-    pub(super) fn new(planner: &'c Arc<StagePlanner>, context: &'c Arc<TaskContext>, instead: Instead) -> Self {
-        Self { planner, context, instead, running: Vec::new(), stages: 0, exchanges: false, whole: None }
+/// The statement with the head stages of what runs in stages, and what is told of it.
+///
+/// # Errors
+/// If the engine cannot make an operator again: none that is known.
+pub(super) fn of(
+    planner: &Arc<StagePlanner>,
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+) -> Result<(Arc<dyn ExecutionPlan>, StatementStages)> {
+    let roots =
+        |exchange| Roots { planner, context, exchange, parts: HashMap::new(), stages: StatementStages::default() };
+    let mut not_exchanged = None;
+    let exchanges = planner.exchanges(plan, context)?;
+    if exchanges && has_held_parts(plan)? {
+        not_exchanged = Some("several operators must read the same rows of a part".to_owned());
+    } else if exchanges {
+        let (made, stages) = roots(true).all(plan, &with_own_parts(plan)?)?;
+        if stages.running.iter().any(|running| running.exchange().is_some()) {
+            return Ok((made, stages));
+        }
+        not_exchanged = stages.not_exchanged;
     }
+    let (made, stages) = roots(false).all(plan, plan)?;
+    Ok((made, StatementStages { not_exchanged, ..stages }))
+}
 
-    /// The statement with the head stages of what runs in stages, and whether workers exchange rows; or why it stays whole.
-    ///
-    /// # Errors
-    /// If the engine cannot make an operator again: none that is known.
-    pub(super) fn of(
+impl Roots<'_> {
+    /// The plan `given` as the statement with this plan runs.
+    fn all(
         mut self,
         plan: &Arc<dyn ExecutionPlan>,
-    ) -> Result<std::result::Result<(Carried, bool, StageReport), StageReport>> {
-        if has_held_parts(plan)? {
-            return Ok(Err(StageReport::Refused("several operators must read the same rows of a part".to_owned())));
+        given: &Arc<dyn ExecutionPlan>,
+    ) -> Result<(Arc<dyn ExecutionPlan>, StatementStages)> {
+        let made = self.root(given)?;
+        // What reads nothing but the rows of others is no scan that stays.
+        let is_other = |stay: &Stay| *stay != Stay::NoSegments;
+        if !self.stages.running.is_empty() || self.stages.stays.iter().any(is_other) {
+            self.stages.stays.retain(is_other);
+        } else {
+            self.stages.stays.truncate(1);
         }
-        let made = self.root(&with_own_parts(plan)?)?;
-        if self.running.is_empty() {
-            return Ok(Err(self.whole.unwrap_or(StageReport::NoSegments)));
+        if self.stages.running.is_empty() {
+            return Ok((Arc::clone(plan), self.stages));
         }
-        let options = self.context.session_config().options();
-        if let Err(error) = SanityCheckPlan::new().optimize(Arc::clone(&made), options) {
-            return Ok(Err(StageReport::Refused(error.strip_backtrace())));
+        if let Err(error) = travel::is_sane(Arc::clone(&made), self.context) {
+            let stays = vec![Stay::OrderLost(error.strip_backtrace())];
+            return Ok((Arc::clone(plan), StatementStages { stays, ..StatementStages::default() }));
         }
-        let report = Some(Arc::new(StatementStages(self.running)) as _);
-        let carried = Carried { plan: made, finish: Some(Box::new(head::finished)), report };
-        // All head stages run here, and are one.
-        Ok(Ok((carried, self.exchanges, StageReport::Stages(self.stages + 1))))
+        Ok((made, self.stages))
     }
 
     fn root(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))? {
+            self.stages.stays.push(Stay::Recursive);
+            return Ok(Arc::clone(plan));
+        }
+        let plan = self.with_staged_parts(plan)?;
+        self.of_subqueries(&plan)
+    }
+
+    fn of_subqueries(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.is::<ScalarSubqueryExec>() {
-            let roots = plan.children().into_iter().map(|child| self.root(&in_one_partition(child)));
+            let roots = plan.children().into_iter().map(|child| self.of_subqueries(&in_one_partition(child)));
             return replace_children_if_necessary(Arc::clone(plan), roots.collect::<Result<_>>()?);
         }
         if let [child] = plan.children().as_slice()
             && needs_subqueries(child)
         {
-            return replace_children_if_necessary(Arc::clone(plan), vec![self.root(child)?]);
+            return replace_children_if_necessary(Arc::clone(plan), vec![self.of_subqueries(child)?]);
         }
-        match self.planner.staged(plan, &[], self.context) {
-            Ok(staged) => self.head(plan, &staged),
-            Err(whole) => {
-                self.whole = Some(whole);
-                Ok(Arc::clone(plan))
-            }
-        }
+        let placed = self.planner.placed(plan, &[], self.exchange, self.context);
+        self.stages.stays.extend(placed.stays);
+        self.stages.not_exchanged = self.stages.not_exchanged.take().or(placed.not_exchanged);
+        let Some(staged) = placed.staged else { return Ok(Arc::clone(plan)) };
+        let retry = Retry::new(plan, self.exchange, self.context, self.planner);
+        let running = Arc::new(RunningStages::new(&staged, retry));
+        self.stages.running.push(Arc::clone(&running));
+        head::of(&staged.plan, &staged.list, running)
     }
 
-    fn head(&mut self, plan: &Arc<dyn ExecutionPlan>, staged: &Staged) -> Result<Arc<dyn ExecutionPlan>> {
-        self.exchanges |= exchanges(&staged.plan);
-        self.stages += staged.stages - 1;
-        let retry = Retry::new(plan, self.context, self.planner, &self.instead);
-        let running = Arc::new(RunningStages::new(staged, retry));
-        self.running.push(Arc::clone(&running));
-        head::of(&staged.plan, &staged.list, running)
+    /// The plan, whose parts that several operators read run in stages by themselves.
+    fn with_staged_parts(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = Arc::clone(plan).transform_up(|node| {
+            let Some(OwnOperator::SharedRows { place, input }) = OwnOperator::of(node.as_ref()) else {
+                return Ok(Transformed::no(node));
+            };
+            let input = match self.parts.get(&place.part) {
+                Some(input) => Arc::clone(input),
+                None => self.part(&input)?,
+            };
+            self.parts.insert(place.part, Arc::clone(&input));
+            Ok(Transformed::yes(OwnOperator::SharedRows { place, input }.into_plan()))
+        });
+        plan.map(|plan| plan.data)
+    }
+
+    fn part(&mut self, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let before = self.stages.running.len();
+        let made = self.root(&in_one_partition(input))?;
+        if self.stages.running.len() == before {
+            return Ok(Arc::clone(input));
+        }
+        // A head stage has one partition. Its readers may rely on the keys of those that were there, if they are among its columns.
+        Ok(match input.output_partitioning() {
+            of @ Partitioning::Hash(keys, partitions) if *partitions > 1 && !keys.iter().any(has_unknown_column) => {
+                Arc::new(RepartitionExec::try_new(made, of.clone())?)
+            }
+            _ => made,
+        })
     }
 }
 
@@ -114,6 +168,12 @@ fn with_own_parts(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
         _ => Ok(Transformed::no(node)),
     });
     plan.map(|plan| plan.data)
+}
+
+/// Whether a key is of a column that is not handed on. Nothing relies on it.
+fn has_unknown_column(key: &Arc<dyn PhysicalExpr>) -> bool {
+    // The closure never fails, so neither does the walk.
+    key.exists(|part| Ok(part.is::<UnKnownColumn>())).unwrap_or(true)
 }
 
 /// Whether the values of subqueries are computed for all of a plan.

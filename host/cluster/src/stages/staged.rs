@@ -1,5 +1,6 @@
 //! The stages of a plan, or why it has none.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,38 +8,19 @@ use std::time::Instant;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_distributed::NetworkBoundaryExt;
-use tidegate_sql::Carried;
 use tidegate_store::ScanDescription;
 
+use super::gather::{Gathered, gathered};
 use super::options::StageOptions;
+use super::weight::Weight;
 use super::workers::{StageList, StageWorkers};
-use super::{check, leaf_rows, leaves, planner};
-use crate::batch_bytes::is_sendable;
-use crate::cut::is_recursive;
+use super::{check, leaves, planner, travel};
 use crate::damaged_copies::DamagedCopies;
-use crate::decoder::decode;
-use crate::encoder::encode_pending;
-use crate::held_segments::held_segments;
-use crate::local_leaves::LocalLeaves;
+use crate::rendezvous::worker_of;
 use crate::stay::Stay;
 use crate::worker_failure::DamagedCopy;
-
-/// What became of a statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StageReport {
-    /// It reads no segments.
-    NoSegments,
-    /// Its plan has one stage only.
-    OneStage,
-    /// It runs in so many stages, of which the last one is here.
-    Stages(usize),
-    /// It stays whole, because it would not give its answer in stages, or does not travel.
-    Refused(String),
-}
 
 /// Makes the stages of statements.
 #[derive(Debug)]
@@ -48,44 +30,141 @@ pub(super) struct StagePlanner {
     pub(super) damaged: Arc<DamagedCopies>,
 }
 
-/// What runs instead of stages whose workers failed, of the operators that it is given.
-pub(crate) type Instead = Arc<dyn Fn(Arc<dyn ExecutionPlan>) -> Result<Carried> + Send + Sync>;
-
 /// A plan with boundaries, which may run.
 pub(super) struct Staged {
+    /// It has one partition.
     pub(super) plan: Arc<dyn ExecutionPlan>,
     /// How many stages it has; the last one runs where the statement is.
     pub(super) stages: usize,
+    /// Whether workers exchange rows.
+    pub(super) exchanges: bool,
     /// The workers that run the others.
     pub(super) list: StageList,
 }
 
+/// What became of a plan.
+#[derive(Default)]
+pub(super) struct Placed {
+    /// Its stages, if workers run some.
+    pub(super) staged: Option<Staged>,
+    /// Why scans stay.
+    pub(super) stays: Vec<Stay>,
+    /// Why workers exchange no rows, if they should.
+    pub(super) not_exchanged: Option<String>,
+}
+
+impl From<Stay> for Placed {
+    fn from(stay: Stay) -> Self {
+        Self { stays: vec![stay], ..Self::default() }
+    }
+}
+
+fn unsendable(error: &dyn fmt::Display) -> Stay {
+    Stay::Unsendable(error.to_string())
+}
+
 impl StagePlanner {
-    /// The plan in stages, for all workers without those of these names; or why it stays whole. Where it may not run with exchanges, it is
-    /// tried without.
-    pub(super) fn staged(
+    /// Whether workers should exchange rows for a plan. Most statements have no keys or read little, and pay for nothing more than
+    /// this.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub(super) fn exchanges(&self, plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<bool> {
+        Ok(leaves::has_keys(plan)? && leaves::rows(plan, context)? >= self.options.least_exchanged_rows)
+    }
+
+    /// The plan in stages, for all workers without those of these names; or why it stays whole. Where workers may not exchange
+    /// rows, they run what they can by themselves.
+    pub(super) fn placed(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         left_out: &[Arc<str>],
+        exchange: bool,
         context: &Arc<TaskContext>,
-    ) -> std::result::Result<Staged, StageReport> {
-        let refused = |error: DataFusionError| StageReport::Refused(error.to_string());
-        if !self.damaged.is_empty() {
-            let (scans, now) = (leaves::scans(plan, context).map_err(refused)?, Instant::now());
-            let mut segments = scans.iter().flat_map(|scan| &scan.segments);
-            if segments.any(|segment| self.damaged.has(segment.id, now)) {
-                return Err(StageReport::Refused("a copy of a segment that workers would read is damaged".to_owned()));
-            }
+    ) -> Placed {
+        self.tried(plan, left_out, exchange, context).unwrap_or_else(Placed::from)
+    }
+
+    fn tried(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        left_out: &[Arc<str>],
+        exchange: bool,
+        context: &Arc<TaskContext>,
+    ) -> std::result::Result<Placed, Stay> {
+        let failed = |error: DataFusionError| unsendable(&error.strip_backtrace());
+        let scans = leaves::scans(plan, context).map_err(failed)?;
+        if scans.is_empty() {
+            return Err(Stay::NoSegments);
+        }
+        if let Some(little) = self.little(&scans) {
+            return Err(little);
+        }
+        let now = Instant::now();
+        let is_damaged = !self.damaged.is_empty()
+            && scans.iter().flat_map(|scan| &scan.segments).any(|segment| self.damaged.has(segment.id, now));
+        if is_damaged {
+            return Err(Stay::Damaged);
         }
         let list = self.workers.list(left_out);
-        tried(plan, list.clone(), self.options, context).or_else(|report| match report {
-            StageReport::Refused(why) => {
-                tracing::debug!(why, "workers do not exchange rows");
-                let none = StageOptions { least_exchanged_rows: u64::MAX, ..self.options };
-                tried(plan, list, none, context).map_err(|_| StageReport::Refused(why))
+        if list.names.is_empty() {
+            return Err(Stay::NoWorkers);
+        }
+        let mut not_exchanged = None;
+        if exchange && list.names.len() > 1 {
+            match self.exchanging(plan, list.clone(), context) {
+                Ok(Some(staged)) => return Ok(Placed { staged: Some(staged), ..Placed::default() }),
+                Ok(None) => {}
+                Err(why) => not_exchanged = Some(why),
             }
-            report => Err(report),
-        })
+        }
+        // Those that read nothing are not asked.
+        let segments = scans.iter().flat_map(|scan| &scan.segments);
+        let readers: BTreeSet<_> = segments.filter_map(|segment| worker_of(&list.names, &segment.id)).collect();
+        let idle = list.names.iter().enumerate().filter(|(place, _)| !readers.contains(place));
+        let idle: Vec<_> = idle.map(|(_, name)| Arc::clone(name)).collect();
+        let list = if idle.is_empty() { list } else { self.workers.list(&[left_out, &idle].concat()) };
+        if list.names.is_empty() {
+            return Err(Stay::NoWorkers);
+        }
+        let Gathered { plan, stays, stages } = gathered(plan, &list.names, self.options, context).map_err(failed)?;
+        if stages == 0 {
+            return Ok(Placed { staged: None, stays, not_exchanged });
+        }
+        check::stages(&plan).map_err(Stay::OrderLost)?;
+        travel::is_sane(Arc::clone(&plan), context).map_err(|error| Stay::OrderLost(error.strip_backtrace()))?;
+        let staged = Staged { plan, stages: stages + 1, exchanges: false, list };
+        Ok(Placed { staged: Some(staged), stays, not_exchanged })
+    }
+
+    /// That all scans together are not worth a task.
+    fn little(&self, scans: &[ScanDescription]) -> Option<Stay> {
+        let StageOptions { least_bytes, least_rows, always, .. } = self.options;
+        let add = |Weight { bytes, rows }: Weight, scan: &ScanDescription| {
+            let more = Weight::of(scan, None);
+            Weight { bytes: bytes.saturating_add(more.bytes), rows: rows.saturating_add(more.rows) }
+        };
+        let Weight { bytes, rows } = scans.iter().fold(Weight::default(), add);
+        let is_little = !always && (bytes < least_bytes || rows < least_rows);
+        is_little.then_some(Stay::Little { bytes, rows })
+    }
+
+    /// The plan whose workers exchange rows; `None` if they would not. Or why it may not run so.
+    fn exchanging(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        list: StageList,
+        context: &Arc<TaskContext>,
+    ) -> std::result::Result<Option<Staged>, String> {
+        let failed = |error: DataFusionError| error.strip_backtrace();
+        let plan = planner::staged(plan, &list.names, context).map_err(failed)?;
+        let Some(plan) = plan.filter(exchanges) else { return Ok(None) };
+        let stages = check::stages(&plan)?;
+        travel::is_sane(Arc::clone(&plan), context).map_err(failed)?;
+        for stage in &stages {
+            travel::checked(stage, context)?;
+        }
+        Ok(Some(Staged { plan, stages: stages.len() + 1, exchanges: true, list }))
     }
 
     /// Notes a damaged copy that workers found.
@@ -98,7 +177,7 @@ impl StagePlanner {
 }
 
 /// Whether workers exchange rows: some stage of them reads another one.
-pub(super) fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
+fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut exchanges = false;
     // The closure never fails, so neither does the walk.
     let _ = plan.apply(|node| {
@@ -108,46 +187,4 @@ pub(super) fn exchanges(plan: &Arc<dyn ExecutionPlan>) -> bool {
         Ok(TreeNodeRecursion::Continue)
     });
     exchanges
-}
-
-/// The plan with boundaries, or why it stays whole.
-fn tried(
-    plan: &Arc<dyn ExecutionPlan>,
-    list: StageList,
-    options: StageOptions,
-    context: &Arc<TaskContext>,
-) -> std::result::Result<Staged, StageReport> {
-    if !reads_segments(plan, context) {
-        return Err(StageReport::NoSegments);
-    }
-    let refused = |error: &dyn fmt::Display| StageReport::Refused(error.to_string());
-    if is_recursive(plan).map_err(|error| refused(&error))? {
-        return Err(StageReport::Refused(Stay::Recursive.to_string()));
-    }
-    let staged = planner::staged(plan, &list.names, options, context);
-    let staged = staged.map_err(|error| refused(&error))?;
-    let Some(staged) = staged else { return Err(StageReport::OneStage) };
-    let stages = check::stages(&staged).map_err(StageReport::Refused)?;
-    let options = context.session_config().options();
-    let checked = |plan| SanityCheckPlan::new().optimize(plan, options).map_err(|error| refused(&error));
-    checked(Arc::clone(&staged))?;
-    for stage in &stages {
-        if let Some(field) = stage.schema().fields().iter().find(|field| !is_sendable(field)) {
-            return Err(StageReport::Refused(format!("rows with a {} are not sent", field.data_type())));
-        }
-        // What the stage below has in common (an order, columns that are equal or constant) is not in the messages.
-        let mut leaves = LocalLeaves::default();
-        let encoded = encode_pending(stage, options, &mut leaves).map_err(|error| refused(&error))?;
-        let leaves = leaf_rows::without_rows(&leaves).map_err(|error| refused(&error))?;
-        let decoded = decode(&encoded.bytes, &held_segments(stage), context, &leaves);
-        checked(decoded.map_err(|error| refused(&error))?)?;
-    }
-    Ok(Staged { plan: staged, stages: stages.len() + 1, list })
-}
-
-/// Whether a scan of the plan reads segments.
-fn reads_segments(plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> bool {
-    let options = context.session_config().options();
-    // The closure never fails, so neither does the walk.
-    plan.exists(|node| Ok(ScanDescription::of(node.as_ref(), options).is_some())).unwrap_or_default()
 }

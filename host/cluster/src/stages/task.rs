@@ -25,9 +25,9 @@ use tidegate_sql::{Engine, OperatorCost, OperatorRows, PreparedOperators, RunBou
 use tidegate_store::HeldSegments;
 use tokio::sync::oneshot;
 
-use super::{leaf_rows, planner, received};
+use super::{copies, leaf_rows, planner, received};
 use crate::decoder::decode;
-use crate::task::TaskBounds;
+use crate::task_bounds::TaskBounds;
 use crate::worker_failure::WorkerFailure;
 use crate::worker_url::url_of;
 
@@ -102,8 +102,10 @@ impl StageTask {
                 Failure::new(Code::Internal, error.to_string())
             })?;
             let (input, of, partitions) = without_head(plan);
+            let is_copied = matches!(of, ProducerHead::BroadcastExec { .. });
             head = (of, partitions);
-            received::checked(input).map_err(|error| Failure::new(Code::Internal, error.to_string()))
+            let input = received::checked(input).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+            Ok(if is_copied { copies::counted(input) } else { input })
         };
         let bounds = RunBounds { memory, batch_rows: bounds.batch_rows };
         let prepared = ExecutionContext::of_request(stop.clone()).enter(|| engine.prepare_operators(decoded, bounds));

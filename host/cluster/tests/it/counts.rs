@@ -18,7 +18,7 @@ pub(crate) fn counts() -> String {
     format!("{:?}", COUNTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Waits until so many statements were cut: other tests of the same module count too, and run at the same time.
+/// Waits until so many are counted: other tests of the same module count too, and run at the same time.
 pub(crate) fn wait_for(what: &str, least: usize) {
     let (mut last, mut since) = (0, Instant::now());
     while last < least {

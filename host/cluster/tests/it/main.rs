@@ -12,14 +12,13 @@
     reason = "the same statements run over several engines, and each run has counts of its own"
 )]
 
-mod cut_dialect;
-mod cut_failures;
-mod cut_property;
-mod cut_queries;
-mod cut_workers;
 mod dialect;
-mod failover;
-mod failover_statements;
+mod failed_workers;
+mod failures;
+mod gathered_dialect;
+mod gathered_property;
+mod gathered_queries;
+mod gathered_workers;
 mod property;
 mod queries;
 mod staged_dialect;

@@ -1,4 +1,4 @@
-//! The engine of the dialect's tests, and a shadow that runs each statement over a store, whole and cut.
+//! The engine of the dialect's tests, and a shadow that runs each statement over a store, whole and with workers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -28,10 +28,10 @@ fn options(partitions: usize) -> EngineOptions {
     }
 }
 
-/// The first is what cut statements are compared with; the others tell whether the answer is the only one.
+/// The first is what statements with workers are compared with; the others tell whether the answer is the only one.
 static WHOLE: LazyLock<Vec<Engine>> =
     LazyLock::new(|| [2, 1, 4].map(|partitions| Engine::new(&options(partitions)).unwrap()).into());
-static CUT: LazyLock<Vec<Engine>> =
+static REMOTE: LazyLock<Vec<Engine>> =
     LazyLock::new(|| [2, 1].map(|partitions| split::engine(&options(partitions))).into());
 
 /// The sources of a world, in a store when they are needed.
@@ -118,7 +118,7 @@ impl Shadow {
         Some(Stored { store, _folder: folder })
     }
 
-    /// Runs a statement whole and cut, and compares.
+    /// Runs a statement whole and with workers, and compares.
     pub(crate) fn compare(&self, sql: &str, tables: Tables<'_>, arguments: &Arguments, now: i64) {
         let test = std::thread::current();
         // What they measure or stop is the machine; each statement takes long.
@@ -137,8 +137,8 @@ impl Shadow {
         let world = World { store, endpoints: &self.endpoints };
         let binding = Binding::new(&world, arguments, now).over(tables);
         // Both numbers of partitions in turn.
-        let cut = &CUT[sql.len() % CUT.len()];
-        let (expected, got) = (block_on(rows(&WHOLE[0], sql, binding)), block_on(rows(cut, sql, binding)));
+        let remote = &REMOTE[sql.len() % REMOTE.len()];
+        let (expected, got) = (block_on(rows(&WHOLE[0], sql, binding)), block_on(rows(remote, sql, binding)));
         same(sql, expected, got, |engine| block_on(rows(engine, sql, binding)));
     }
 }
@@ -169,7 +169,7 @@ async fn rows(engine: &Engine, sql: &str, binding: Binding<'_>) -> Result<Rows, 
 /// Of expressions that have one value for all rows of a grant: an order by one takes any row.
 const ONE_VALUE: &str = "event_message = 'secret'";
 
-/// Compares what a cut statement gives with what the whole one gives; `run` runs the whole one once more.
+/// Compares what a statement gives with workers with what it gives whole; `run` runs that once more.
 fn same(
     sql: &str,
     expected: Result<Rows, Failure>,
@@ -183,7 +183,7 @@ fn same(
             if is_ordered(sql) {
                 let is_total = || others().all(|other| other.is_ok_and(|other| equal(&other, &expected)));
                 let same = equal(&expected, &got);
-                assert!(same || !is_total(), "cut it gives {got:?}\ninstead of {expected:?}\n{sql}");
+                assert!(same || !is_total(), "with workers it gives {got:?}\ninstead of {expected:?}\n{sql}");
                 counted(if same { "compared orders" } else { "several orders" });
             }
         }
@@ -193,14 +193,14 @@ fn same(
             let takes_any = takes_any(sql) && got.len() == expected.len();
             let takes_any = takes_any || in_any_order(sql) && bags(sorted(&expected), sorted(&got));
             let differ = takes_any || others.any(|other| other.len() == got.len() && !bags(other, expected.clone()));
-            assert!(differ, "cut it gives {got:?}\ninstead of {expected:?}\n{sql}");
+            assert!(differ, "with workers it gives {got:?}\ninstead of {expected:?}\n{sql}");
             counted("several answers");
         }
         (Err(expected), Err(got)) => {
             assert_eq!(got.code, expected.code, "{got} instead of {expected}\n{sql}");
             counted("compared failures");
         }
-        (expected, got) => panic!("cut it gives {got:?}\ninstead of {expected:?}\n{sql}"),
+        (expected, got) => panic!("with workers it gives {got:?}\ninstead of {expected:?}\n{sql}"),
     }
 }
 

@@ -9,11 +9,11 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion_distributed::{ChannelResolver, WorkerChannel};
 use futures::TryStreamExt;
 use serde_json::{Value, json};
-use tidegate_cluster::WorkerFailure;
 use tidegate_cluster::stages::{
-    LocalStageWorkers, StageCarrier, StageList, StageOptions, StageReport, StageWorkers, WorkerFaults, place_of,
+    LocalStageWorkers, StageCarrier, StageList, StageOptions, StageWorkers, WorkerFaults, place_of,
 };
-use tidegate_model::{Arguments, Failure};
+use tidegate_cluster::{StatementReport, WorkerFailure};
+use tidegate_model::{Arguments, Code, Failure};
 use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, ResultStream, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
 use url::Url;
@@ -73,7 +73,7 @@ struct World {
     workers: Arc<LocalStageWorkers>,
     whole: Engine,
     staged: Engine,
-    last: Arc<Mutex<Option<StageReport>>>,
+    last: Arc<Mutex<StatementReport>>,
     _folder: tempfile::TempDir,
 }
 
@@ -82,8 +82,13 @@ impl World {
         Self::with(options, 0).await
     }
 
-    /// The first `gone` workers take no task.
+    /// The first `gone` workers of three take no task.
     async fn with(options: StageOptions, gone: usize) -> Self {
+        Self::of(options, gone, 3).await
+    }
+
+    async fn of(options: StageOptions, gone: usize, workers: usize) -> Self {
+        let _ = tracing_subscriber::fmt().with_test_writer().try_init();
         let folder = tempfile::tempdir().unwrap();
         let store_options = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };
         let store = Store::open(&folder.path().join("data"), store_options).unwrap();
@@ -106,12 +111,12 @@ impl World {
             counted: tidegate_store::counted,
             ..EngineOptions::default()
         };
-        let workers = Arc::new(LocalStageWorkers::new(3, &engines).unwrap());
-        let last = Arc::<Mutex<Option<StageReport>>>::default();
+        let workers = Arc::new(LocalStageWorkers::new(workers, &engines).unwrap());
+        let last = Arc::<Mutex<StatementReport>>::default();
         let told = Arc::clone(&last);
         let listed = Arc::new(Failing { workers: Arc::clone(&workers), gone });
-        let carrier = StageCarrier::new(listed, options, Arc::default(), move |report| {
-            *told.lock().unwrap() = Some(report.clone());
+        let carrier = StageCarrier::new(listed, options).telling(move |report| {
+            *told.lock().unwrap() = report.clone();
         });
         let whole = Engine::new(&engines).unwrap();
         let staged = whole.clone().with_carrier(Arc::new(carrier));
@@ -151,8 +156,13 @@ impl World {
         }
     }
 
-    fn report(&self) -> StageReport {
-        self.last.lock().unwrap().clone().unwrap()
+    fn report(&self) -> StatementReport {
+        self.last.lock().unwrap().clone()
+    }
+
+    /// How many stages the last statement had, if workers exchanged rows.
+    fn stages(&self) -> usize {
+        self.report().exchange.map_or(0, |exchange| exchange.stages)
     }
 }
 
@@ -174,24 +184,25 @@ async fn what_workers_read_is_told() {
 
 #[tokio::test]
 async fn a_statement_runs_again_without_the_worker_that_failed() {
-    for (gone, fell_back) in [(1, false), (2, true), (3, true)] {
+    for gone in 1..=3 {
         let world = World::with(StageOptions::ALL, gone).await;
         for sql in EXCHANGED {
             let expected = world.rows(&world.whole, sql).await.unwrap();
             let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
             assert_eq!(rows, expected, "{sql}");
             let report: Value = serde_json::from_str(&cost.reports()[0]).unwrap();
-            let exchange = &report["exchange"];
-            assert_eq!(exchange["fell_back"], fell_back, "{report} {sql}");
-            let attempts = exchange["attempts"].as_array().unwrap();
-            // Of two that are gone, both may be known at once.
-            assert!(attempts.len() == 1 || fell_back && attempts.len() == 2, "{report}");
+            let attempts = report["attempts"].as_array().unwrap();
+            assert!(!attempts.is_empty() && attempts.len() <= 2, "{report}");
             assert_eq!(cost.cost().moves, attempts.len() as u64);
-            assert_eq!(attempts[0]["failure"], "the worker is gone: it is not there", "{report}");
-            let failed = attempts[0]["worker"].as_str().unwrap();
-            let again: Vec<_> =
-                exchange["workers"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-            assert!(fell_back || again.len() == 2 && !again.contains(&failed), "{report}");
+            let failed: Vec<_> = attempts.iter().map(|attempt| attempt["worker"].as_str().unwrap()).collect();
+            assert!(attempts.iter().all(|of| of["failure"] == "the worker is gone: it is not there"), "{report}");
+            // Of two that are gone, both may be known at once: then the third runs it.
+            let fell_back = report.get("fell_back").is_some();
+            assert!(fell_back == (gone == 3) || gone == 2, "{report} {sql}");
+            let mut again = report["remote"].as_array().unwrap().iter().flat_map(|of| of["tasks"].as_array().unwrap());
+            let is_other = |task: &Value| !failed.contains(&task["worker"].as_str().unwrap());
+            assert!(fell_back || again.all(is_other), "{report}");
+            assert!(gone > 1 || report.get("exchange").is_some(), "{report}");
             assert!(cost.cost().rows_read >= 1800, "{:?} {sql}", cost.cost());
         }
         world.wait_for_nothing().await;
@@ -216,29 +227,75 @@ async fn workers_exchange_rows_by_their_keys() {
     for sql in EXCHANGED {
         let expected = world.rows(&world.whole, sql).await.unwrap();
         assert_eq!(world.rows(&world.staged, sql).await.unwrap(), expected, "{sql}");
-        let report = world.report();
-        assert!(matches!(report, StageReport::Stages(stages) if stages > 2), "{report:?} {sql}");
+        assert!(world.stages() > 2, "{:?} {sql}", world.report());
     }
     world.wait_for_nothing().await;
 }
 
+/// Workers read the scans, and what is above them runs here.
 #[tokio::test]
 async fn few_rows_are_not_exchanged() {
-    let world = World::new(StageOptions { least_exchanged_rows: 1_000_000, copies: true }).await;
-    let mut whole = 0;
+    let world = World::new(StageOptions { least_exchanged_rows: 1_000_000, ..StageOptions::ALL }).await;
     for sql in EXCHANGED {
         let expected = world.rows(&world.whole, sql).await.unwrap();
-        assert_eq!(world.rows(&world.staged, sql).await.unwrap(), expected, "{sql}");
-        // Each scan is a stage, and what is above them runs here.
-        match world.report() {
-            StageReport::Stages(stages) => assert!(stages <= 3, "{stages} {sql}"),
-            report => {
-                eprintln!("{report:?} {sql}");
-                whole += 1;
-            }
-        }
+        let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
+        assert_eq!(rows, expected, "{sql}");
+        assert!(world.stages() == 0 && world.report().is_remote(), "{:?} {sql}", world.report());
+        assert!(cost.cost().tasks >= 3 && cost.cost().rows_read >= 1800, "{:?} {sql}", cost.cost());
     }
-    assert!(whole < 3);
+    world.wait_for_nothing().await;
+}
+
+/// One worker has nobody to exchange rows with, and reads all segments.
+#[tokio::test]
+async fn one_worker_reads_what_there_is() {
+    let world = World::of(StageOptions::ALL, 0, 1).await;
+    for sql in EXCHANGED {
+        let expected = world.rows(&world.whole, sql).await.unwrap();
+        let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
+        assert_eq!(rows, expected, "{sql}");
+        let report: Value = serde_json::from_str(&cost.reports()[0]).unwrap();
+        let task = &report["remote"][0]["tasks"][0];
+        assert_eq!((&task["worker"], &task["segments"]), (&json!("worker-0"), &json!(8)), "{report} {sql}");
+        assert!(task["ran"]["rows_read"].as_u64().unwrap() > 0, "{report} {sql}");
+    }
+    world.wait_for_nothing().await;
+}
+
+/// What travels with a task is bounded; over it, the rows stay, and workers exchange none.
+#[tokio::test]
+async fn more_rows_in_memory_than_travel_stay() {
+    let world = World::new(StageOptions::ALL).await;
+    let text = "x".repeat(10_000);
+    for part in 0..10 {
+        let rows = (0..100).map(|n| json!({"event_message": format!("{part} {n} {text}"), "n": n, "k": n, "t": "m"}));
+        world.sources.0.ingest("logs", rows.collect()).await.unwrap();
+    }
+    let sql = "SELECT event_message, COUNT(*) AS c FROM logs GROUP BY event_message";
+    let expected = world.rows(&world.whole, sql).await.unwrap();
+    let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
+    assert!(rows == expected, "{sql}");
+    assert!(world.stages() > 2, "{:?}", world.report());
+    let report: Value = serde_json::from_str(&cost.reports()[0]).unwrap();
+    assert_eq!((report.get("exchange"), report.get("fell_back")), (None, None), "{report}");
+    assert!(report["attempts"][0]["failure"].as_str().unwrap().contains("too many rows in memory"), "{report}");
+    assert!(report["remote"][0]["tasks"][0]["ran"]["rows_read"].as_u64().unwrap() > 0, "{report}");
+    world.wait_for_nothing().await;
+}
+
+/// The small side of a join goes to all workers, and counts in the memory of the statement there.
+#[tokio::test]
+async fn copies_have_the_memory_of_their_statement() {
+    let world = World::new(StageOptions::ALL).await;
+    let sql = "SELECT a.k, COUNT(*) AS c, MAX(b.m) AS m FROM logs AS a JOIN (SELECT k, CONCAT(event_message, REPEAT('x', 20000)) AS m FROM logs WHERE n < 300) AS b ON a.k = b.k GROUP BY a.k";
+    let expected = world.rows(&world.whole, sql).await.unwrap();
+    assert!(world.rows(&world.staged, sql).await.unwrap() == expected, "{sql}");
+    assert!(world.stages() > 2, "{:?}", world.report());
+    let arguments = Arguments::default();
+    let plan = world.staged.plan(sql, Binding::new(&world.sources, &arguments, 0)).unwrap();
+    let small = world.staged.run_within(plan, None, 3 << 20).await.unwrap().try_collect::<Vec<_>>().await;
+    assert_eq!(small.unwrap_err().code, Code::LimitExceeded);
+    world.wait_for_nothing().await;
 }
 
 #[tokio::test]
@@ -252,7 +309,7 @@ async fn a_failure_of_a_worker_is_that_of_the_statement() {
         let expected = world.rows(&world.whole, sql).await.unwrap_err();
         let failure = world.rows(&world.staged, sql).await.unwrap_err();
         assert_eq!((failure.code, &failure.message), (expected.code, &expected.message), "{sql}");
-        assert!(matches!(world.report(), StageReport::Stages(_)), "{:?} {sql}", world.report());
+        assert!(world.report().is_remote(), "{:?} {sql}", world.report());
     }
     world.wait_for_nothing().await;
 }
@@ -308,7 +365,7 @@ async fn workers_compare_with_the_values_of_subqueries() {
         let expected = world.rows(&world.whole, sql).await.unwrap();
         let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
         assert_eq!(rows, expected, "{sql}");
-        assert!(matches!(world.report(), StageReport::Stages(stages) if stages > 3), "{:?} {sql}", world.report());
+        assert!(world.report().leaves.len() > 1, "{:?} {sql}", world.report());
         assert!(cost.cost().tasks > 3 && cost.cost().moves == 0, "{:?} {sql}", cost.cost());
     }
     let two = "SELECT k FROM logs WHERE n = (SELECT n FROM logs WHERE n < 2)";
@@ -333,9 +390,27 @@ async fn parts_that_several_operators_read_are_shared_out() {
             let expected = world.rows(&world.whole, sql).await.unwrap();
             let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
             assert_eq!(rows, expected, "{sql}");
-            assert!(matches!(world.report(), StageReport::Stages(stages) if stages > 2), "{:?} {sql}", world.report());
+            assert!(world.stages() > 2, "{:?} {sql}", world.report());
             let report: Value = serde_json::from_str(&cost.reports()[0]).unwrap();
-            assert_eq!(report["exchange"]["fell_back"], gone == 3, "{report} {sql}");
+            assert_eq!(report.get("fell_back").is_some(), gone == 3, "{report} {sql}");
+            assert_eq!(cost.cost().moves > 0, gone > 0, "{:?} {sql}", cost.cost());
+        }
+        world.wait_for_nothing().await;
+    }
+}
+
+/// Where workers exchange no rows, a part is computed once, with the rows that workers read.
+#[tokio::test]
+async fn parts_that_several_operators_read_are_computed_once() {
+    for gone in [0, 1, 3] {
+        let world = World::with(StageOptions::GATHERED, gone).await;
+        for sql in SHARED {
+            let expected = world.rows(&world.whole, sql).await.unwrap();
+            let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
+            assert_eq!(rows, expected, "{sql}");
+            // Each scan for one of its readers only.
+            let scans = if sql == SHARED[2] { 2 } else { 1 };
+            assert_eq!((world.stages(), world.report().leaves.len()), (0, scans), "{:?} {sql}", world.report());
             assert_eq!(cost.cost().moves > 0, gone > 0, "{:?} {sql}", cost.cost());
         }
         world.wait_for_nothing().await;

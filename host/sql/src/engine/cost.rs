@@ -90,7 +90,7 @@ impl Drop for RunningCost {
     }
 }
 
-/// What the scans of a plan have read so far, and the tasks of those that workers run.
+/// What the scans of a plan have read so far.
 pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> StatementCost {
     let mut all = StatementCost::default();
     let mut parts = HashSet::new();
@@ -110,8 +110,6 @@ pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> StatementCost {
                         .saturating_add(sum("pushdown_rows_pruned"))
                         .saturating_add(sum("rows_counted")),
                     bytes_read: sum("bytes_scanned"),
-                    tasks: sum("remote_tasks"),
-                    moves: sum("remote_moves"),
                     ..StatementCost::default()
                 });
             }

@@ -10,9 +10,8 @@ use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
 use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
 use tidegate_model::number;
@@ -30,22 +29,6 @@ pub struct RunBounds {
     pub memory: Arc<StatementMemory>,
     /// Rows of a batch; fewer where rows are wide.
     pub batch_rows: usize,
-}
-
-/// Operators that run. Dropping it and its rows stops them.
-pub struct OperatorRun {
-    /// The rows of each partition.
-    pub partitions: Vec<OperatorRows>,
-    /// What the run costs.
-    pub cost: OperatorCost,
-    /// Its memory: what lies between it and its reader counts there.
-    pub memory: Arc<dyn MemoryPool>,
-}
-
-impl fmt::Debug for OperatorRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OperatorRun").field("partitions", &self.partitions.len()).finish_non_exhaustive()
-    }
 }
 
 /// What a run has cost so far. It keeps the operators, and not their rows.
@@ -134,29 +117,5 @@ impl Engine {
         let rows = batch::rows_by_width(&plan).min(bounds.batch_rows.max(1));
         let Run { task, context } = self.new_run(self.sessions.usual.config().clone(), &budget, bounds.memory, rows)?;
         Ok(PreparedOperators { plan, task, context, budget })
-    }
-
-    /// Starts the operators that `make` makes, as [`Engine::prepare_operators`].
-    ///
-    /// # Errors
-    /// Those of `make`, and if the operators cannot be started.
-    pub fn run_operators(
-        &self,
-        make: impl FnOnce(&TaskContext) -> Result<Arc<dyn ExecutionPlan>>,
-        bounds: RunBounds,
-    ) -> Result<OperatorRun> {
-        let run = self.prepare_operators(make, bounds)?;
-        let partitions = (0..run.plan.output_partitioning().partition_count())
-            .map(|partition| Ok(run.rows(run.plan.execute(partition, Arc::clone(&run.task)).planned()?)));
-        let partitions = partitions.collect::<Result<_>>()?;
-        let memory = Arc::clone(run.task.memory_pool());
-        Ok(OperatorRun { partitions, cost: run.cost(), memory })
-    }
-
-    /// The same engine for parts of statements that came from elsewhere: its statements are not changed before they run.
-    /// All that both run together may hold what this one may.
-    #[must_use]
-    pub fn for_parts(&self) -> Self {
-        Self { carrier: None, ..self.clone() }
     }
 }

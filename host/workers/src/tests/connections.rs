@@ -95,7 +95,7 @@ async fn connections_of_servers_stay() {
     let mut cluster = Cluster::over(store, folder, &[served.address], 2);
     cluster.served.push(served);
     cluster.usable(1).await;
-    let (rows, _home) = cluster.begun("SELECT * FROM t ORDER BY timestamp DESC", None).await;
+    let rows = cluster.begun("SELECT * FROM t ORDER BY timestamp DESC", None).await;
     tokio::time::sleep(2 * bounds.silent).await;
     assert_eq!(cluster.count(crate::Outcome::Gone), 0);
     cluster.usable(1).await;

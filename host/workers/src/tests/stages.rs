@@ -6,7 +6,8 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use futures::{StreamExt, TryStreamExt};
-use tidegate_cluster::stages::{StageCarrier, StageOptions, StageReport};
+use tidegate_cluster::StatementReport;
+use tidegate_cluster::stages::{StageCarrier, StageOptions};
 use tidegate_model::Failure;
 use tidegate_sql::{CostCounter, Engine, ResultStream};
 
@@ -24,13 +25,12 @@ const EXCHANGED: [&str; 7] = [
     "SELECT a.n FROM t AS a JOIN (SELECT id FROM t WHERE n < 0) AS b ON a.id = b.id",
 ];
 
-fn staged(cluster: &Cluster) -> (Engine, Arc<Mutex<Option<StageReport>>>) {
-    let last = Arc::<Mutex<Option<StageReport>>>::default();
+fn staged(cluster: &Cluster) -> (Engine, Arc<Mutex<StatementReport>>) {
+    let last = Arc::<Mutex<StatementReport>>::default();
     let told = Arc::clone(&last);
-    let carrier =
-        StageCarrier::new(Arc::clone(&cluster.workers) as _, StageOptions::ALL, Arc::default(), move |report| {
-            *told.lock().unwrap() = Some(report.clone());
-        });
+    let carrier = StageCarrier::new(Arc::clone(&cluster.workers) as _, StageOptions::ALL).telling(move |report| {
+        *told.lock().unwrap() = report.clone();
+    });
     (Engine::new(&engine_options(2)).unwrap().with_carrier(Arc::new(carrier)), last)
 }
 
@@ -58,8 +58,8 @@ async fn workers_exchange_rows_over_the_network() {
         // Also of a statement that is over before a worker tells of it by itself.
         let cost = cost.cost();
         assert!(cost.rows_read > 1000 && cost.bytes_read > 0 && cost.tasks >= 3, "{cost:?} {sql}");
-        let report = last.lock().unwrap().take();
-        assert!(matches!(report, Some(StageReport::Stages(stages)) if stages > 2), "{report:?} {sql}");
+        let report = std::mem::take(&mut *last.lock().unwrap());
+        assert!(report.exchange.as_ref().is_some_and(|exchange| exchange.stages > 2), "{report:?} {sql}");
     }
     cluster.idle().await;
     assert_eq!((staged.memory_held(), cluster.whole.memory_held()), (0, 0));

@@ -1,21 +1,36 @@
 //! A store with segments, and workers over it.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
-use tidegate_cluster::{
-    CutCarrier, CutOptions, CutReport, Task, TaskBounds, TaskRows, TaskRun, WorkerFailure, Workers,
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_distributed::{
+    ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
+    MaybeEncoded, ProducerHead, SetPlanRequest, TaskKey, WorkerChannel, WorkerToCoordinatorMsg,
 };
-use tidegate_functions::context::StatementMemory;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use hyper::header::HeaderMap;
+use tidegate_cluster::StatementReport;
+use tidegate_cluster::stages::{StageCarrier, StageList, StageOptions, StageWorkers};
+use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory, Stop};
 use tidegate_model::Failure;
-use tidegate_sql::{Engine, EngineOptions, ResultStream};
+use tidegate_sql::{Engine, EngineOptions, ResultStream, own_failure};
 use tidegate_store::{SegmentFiles, Store};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+use uuid::Uuid;
 
 use super::cluster::{plan, store};
 use super::promises::Coordinator;
@@ -79,22 +94,115 @@ impl Served {
     }
 }
 
-/// Keeps the last task.
-#[derive(Debug)]
-pub(super) struct Spy {
-    pub(super) workers: Arc<RemoteWorkers>,
-    pub(super) tasks: Mutex<Vec<(Task, TaskBounds, Arc<StatementMemory>)>>,
+/// A task that was sent.
+struct Sent {
+    place: Url,
+    request: SetPlanRequest,
+    context: Arc<TaskContext>,
 }
 
-impl Workers for Spy {
-    fn names(&self) -> Vec<Arc<str>> {
-        self.workers.names()
+/// Keeps the tasks that are sent.
+#[derive(Default)]
+pub(super) struct Spy {
+    workers: Option<Arc<RemoteWorkers>>,
+    sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+impl fmt::Debug for Spy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spy")
+    }
+}
+
+impl StageWorkers for Spy {
+    fn list(&self, left_out: &[Arc<str>]) -> StageList {
+        let list = self.workers.as_ref().unwrap().list(left_out);
+        let channels = SpyChannels { inner: Arc::clone(&list.channels), sent: Arc::clone(&self.sent) };
+        StageList { channels: Arc::new(channels), ..list }
+    }
+}
+
+struct SpyChannels {
+    inner: Arc<dyn ChannelResolver + Send + Sync>,
+    sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+#[async_trait]
+impl ChannelResolver for SpyChannels {
+    async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>, DataFusionError> {
+        let inner = self.inner.get_worker_client_for_url(url).await?;
+        Ok(Box::new(SpyChannel { inner, place: url.clone(), sent: Arc::clone(&self.sent) }))
+    }
+}
+
+struct SpyChannel {
+    inner: Box<dyn WorkerChannel>,
+    place: Url,
+    sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+fn same(request: &SetPlanRequest, task_key: TaskKey) -> SetPlanRequest {
+    let MaybeEncoded::Decoded(plan) = &request.plan else { panic!("a plan that is encoded") };
+    SetPlanRequest {
+        task_key,
+        task_count: request.task_count,
+        plan: MaybeEncoded::Decoded(Arc::clone(plan)),
+        work_unit_feed_declarations: Vec::new(),
+        target_worker_url: request.target_worker_url.clone(),
+        query_start_time_ns: request.query_start_time_ns,
+    }
+}
+
+#[async_trait]
+impl WorkerChannel for SpyChannel {
+    async fn coordinator_channel(
+        &mut self,
+        headers: HeaderMap,
+        request: SetPlanRequest,
+        ends: BoxStream<'static, CoordinatorToWorkerMsg>,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg, DataFusionError>>, DataFusionError> {
+        let kept = same(&request, request.task_key);
+        let sent = Sent { place: self.place.clone(), request: kept, context: Arc::clone(context) };
+        self.sent.lock().unwrap().push(sent);
+        self.inner.coordinator_channel(headers, request, ends, metrics, context).await
     }
 
-    fn run(&self, task: &Task, bounds: &TaskBounds, home: &Arc<StatementMemory>) -> Result<TaskRun, WorkerFailure> {
-        self.tasks.lock().unwrap().push((task.clone(), *bounds, Arc::clone(home)));
-        self.workers.run(task, bounds, home)
+    async fn execute_task(
+        &mut self,
+        headers: HeaderMap,
+        request: ExecuteTaskRequest,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<Vec<TaskRows>, DataFusionError> {
+        self.inner.execute_task(headers, request, metrics, context).await
     }
+
+    async fn get_worker_info(
+        &mut self,
+        request: GetWorkerInfoRequest,
+    ) -> Result<GetWorkerInfoResponse, DataFusionError> {
+        self.inner.get_worker_info(request).await
+    }
+}
+
+/// The rows of a partition of a task.
+type TaskRows = BoxStream<'static, Result<RecordBatch, DataFusionError>>;
+
+/// A task that runs.
+pub(super) struct Begun {
+    /// The rows of each partition.
+    pub(super) partitions: Vec<TaskRows>,
+    /// The memory of its statement here.
+    pub(super) home: Arc<StatementMemory>,
+    _lease: AbortOnDropHandle<()>,
+    _ends: mpsc::UnboundedSender<CoordinatorToWorkerMsg>,
+}
+
+/// What a reader of rows is told.
+pub(super) fn failure(error: &DataFusionError) -> Failure {
+    own_failure(error).unwrap_or_else(|| panic!("{error}"))
 }
 
 pub(super) struct Cluster {
@@ -102,9 +210,9 @@ pub(super) struct Cluster {
     pub(super) served: Vec<Served>,
     pub(super) workers: Arc<RemoteWorkers>,
     pub(super) spy: Arc<Spy>,
-    pub(super) cut: Engine,
+    pub(super) remote: Engine,
     pub(super) whole: Engine,
-    pub(super) last: Arc<Mutex<CutReport>>,
+    pub(super) last: Arc<Mutex<StatementReport>>,
     pub(super) folder: tempfile::TempDir,
 }
 
@@ -154,37 +262,76 @@ impl Cluster {
     ) -> Self {
         let addresses: Vec<_> = addresses.iter().copied().map(WorkerAddress::Fixed).collect();
         let workers = RemoteWorkers::start(&addresses, Connect::Loopback, BUILD.into()).unwrap();
-        let spy = Arc::new(Spy { workers: Arc::clone(&workers), tasks: Mutex::default() });
-        let last = Arc::<Mutex<CutReport>>::default();
+        let last = Arc::<Mutex<StatementReport>>::default();
         let told = Arc::clone(&last);
-        let carrier = CutCarrier::new(Arc::clone(&spy) as _, CutOptions::ALL, move |report| {
+        let spy = Arc::new(Spy { workers: Some(Arc::clone(&workers)), ..Spy::default() });
+        let carrier = StageCarrier::new(Arc::clone(&spy) as _, StageOptions::GATHERED).telling(move |report| {
             *told.lock().unwrap() = report.clone();
         });
         let engine = engine_options(partitions);
         let whole = Engine::new(&engine).unwrap();
-        let cut = Engine::new(&engine).unwrap().with_carrier(Arc::new(carrier));
-        Self { store, served: Vec::new(), workers, spy, cut, whole, last, folder }
+        let remote = Engine::new(&engine).unwrap().with_carrier(Arc::new(carrier));
+        Self { store, served: Vec::new(), workers, spy, remote, whole, last, folder }
     }
 
     /// Waits until so many workers can be used.
     pub(super) async fn usable(&self, count: usize) {
         let began = Instant::now();
-        while self.workers.names().len() != count {
+        while self.names().len() != count {
             assert!(began.elapsed() < Duration::from_secs(20), "{:?}", self.workers.views());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
+    /// The workers that can be used.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.workers.list(&[]).names
+    }
+
+    /// A task of the statement that runs once more, in small batches.
+    pub(super) async fn task(&self, sql: &str, time: Option<Duration>) -> Begun {
+        self.rows(&self.remote, sql).await.unwrap();
+        let Sent { place, request, context } = self.spy.sent.lock().unwrap().pop().unwrap();
+        let home = {
+            let execution = context.session_config().get_extension::<ExecutionContext>().unwrap();
+            Arc::clone(execution.memory().unwrap())
+        };
+        let stop = Stop::after(time.unwrap_or(Duration::MAX));
+        let budget = PlanningBudget::new(&self.remote.memory(), 1 << 20);
+        let execution = ExecutionContext::of_request(stop)
+            .enter(|| ExecutionContext::of_run(Arc::clone(&home), Arc::clone(budget.patterns())));
+        let config = context.session_config().clone().with_batch_size(10).with_extension(execution);
+        let context = TaskContext::default().with_session_config(config).with_runtime(context.runtime_env());
+        let context = Arc::new(context);
+        let key = TaskKey { query_id: Uuid::new_v4(), ..request.task_key };
+        let again = same(&request, key);
+        let MaybeEncoded::Decoded(plan) = &request.plan else { panic!("a plan that is encoded") };
+        let partitions = plan.output_partitioning().partition_count();
+        let channels = self.workers.list(&[]).channels;
+        let mut channel = channels.get_worker_client_for_url(&place).await.unwrap();
+        let (ends, ended) = mpsc::unbounded_channel();
+        let ended = futures::stream::unfold(ended, |mut ended| async move { Some((ended.recv().await?, ended)) });
+        let lease = channel.coordinator_channel(HeaderMap::new(), again, ended.boxed(), Default::default(), &context);
+        let lease = lease.await.unwrap();
+        let lease = AbortOnDropHandle::new(tokio::spawn(lease.for_each(|_| async {})));
+        let request = ExecuteTaskRequest {
+            task_key: key,
+            target_partition_start: 0,
+            target_partition_end: partitions,
+            producer_head: ProducerHead::None,
+        };
+        let partitions = channel.execute_task(HeaderMap::new(), request, Default::default(), &context).await.unwrap();
+        let partitions = partitions.into_iter().map(|rows| rows.fuse().boxed()).collect();
+        Begun { partitions, home, _lease: lease, _ends: ends }
+    }
+
     /// A partition of a task of the statement whose first rows have come, in small batches, so that it runs on.
-    pub(super) async fn begun(&self, sql: &str, time: Option<Duration>) -> (TaskRows, Arc<StatementMemory>) {
-        self.rows(&self.cut, sql).await.unwrap();
-        let (task, bounds, home) = self.spy.tasks.lock().unwrap().pop().unwrap();
-        let bounds = TaskBounds { batch_rows: 10, time, ..bounds };
-        let mut run = self.workers.run(&task, &bounds, &home).unwrap();
-        let mut rows = run.partitions.swap_remove(0);
+    pub(super) async fn begun(&self, sql: &str, time: Option<Duration>) -> (TaskRows, Begun) {
+        let mut task = self.task(sql, time).await;
+        let mut rows = task.partitions.swap_remove(0);
         // A scan in the order of times keeps the last row of a batch until it knows the next one.
         assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 9);
-        (rows, home)
+        (rows, task)
     }
 
     /// Waits until so many tasks have ended so, or more.
@@ -205,8 +352,8 @@ impl Cluster {
 }
 
 impl Coordinator for Cluster {
-    fn cut(&self) -> &Engine {
-        &self.cut
+    fn remote(&self) -> &Engine {
+        &self.remote
     }
 
     fn whole(&self) -> &Engine {
@@ -217,8 +364,8 @@ impl Coordinator for Cluster {
         engine.run(plan(&self.store, engine, sql)?, Some(100_000)).await
     }
 
-    fn was_cut(&self) -> bool {
-        self.last.lock().unwrap().is_cut()
+    fn was_remote(&self) -> bool {
+        self.last.lock().unwrap().is_remote()
     }
 
     async fn idle(&self) {

@@ -1,5 +1,8 @@
-//! An engine whose statements are cut and run by three workers in this process that fail at random: before they take a
-//! task, before its first row, after some rows, with a partition too few.
+//! An engine whose statements run on three workers in this process that fail at random: before they take a task, before its
+//! first row, after some rows.
+
+#[path = "../faulty/mod.rs"]
+mod faulty;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,11 +11,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::error::Result;
+use faulty::{Blame, Faults, Faulty, Rows};
 use futures::{Stream, StreamExt};
-use tidegate_cluster::{
-    CutCarrier, CutOptions, Failover, LocalWorkers, Task, TaskBounds, TaskRows, TaskRun, WorkerFailure, Workers,
-};
-use tidegate_functions::context::StatementMemory;
+use tidegate_cluster::WorkerFailure;
+use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageOptions};
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions};
 
@@ -21,7 +24,7 @@ const WORKERS: usize = 3;
 /// What happened in the tests of the module that has this one.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) cut: AtomicUsize,
+    pub(crate) remote: AtomicUsize,
     pub(crate) refused: AtomicUsize,
     pub(crate) failed_before_rows: AtomicUsize,
     pub(crate) failed_after_rows: AtomicUsize,
@@ -31,7 +34,7 @@ pub(crate) struct Counts {
 }
 
 pub(crate) static COUNTS: Counts = Counts {
-    cut: AtomicUsize::new(0),
+    remote: AtomicUsize::new(0),
     refused: AtomicUsize::new(0),
     failed_before_rows: AtomicUsize::new(0),
     failed_after_rows: AtomicUsize::new(0),
@@ -40,7 +43,7 @@ pub(crate) static COUNTS: Counts = Counts {
 };
 
 /// The engines and workers of all worlds.
-static ALL: Mutex<Vec<(Engine, Arc<LocalWorkers>)>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<(Engine, Arc<LocalStageWorkers>)>> = Mutex::new(Vec::new());
 
 fn count(counter: &AtomicUsize) -> usize {
     counter.fetch_add(1, Ordering::Relaxed)
@@ -65,7 +68,9 @@ pub(crate) fn wait_until_idle() {
     let began = Instant::now();
     let held = || {
         let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|(engine, workers)| engine.memory_held() + workers.memory_held()).sum::<usize>()
+        all.iter()
+            .map(|(engine, workers)| engine.memory_held() + workers.memory_held() + workers.tasks())
+            .sum::<usize>()
     };
     while held() > 0 || counted(&COUNTS.open) > 0 {
         assert!(began.elapsed() < Duration::from_secs(20), "{} bytes, {:?}", held(), COUNTS);
@@ -74,13 +79,13 @@ pub(crate) fn wait_until_idle() {
 }
 
 pub(crate) fn engine(options: &EngineOptions) -> Engine {
-    let inner = Arc::new(LocalWorkers::new(WORKERS, options).unwrap());
+    let inner = Arc::new(LocalStageWorkers::new(WORKERS, options).unwrap());
     let engine = Engine::new(options).unwrap();
-    let workers = Failing { inner: Arc::clone(&inner), random: Mutex::new(options.partitions as u64) };
-    let failover = Failover::new(Arc::new(workers), &engine, Arc::default());
-    let carrier = CutCarrier::new(Arc::new(failover), CutOptions::ALL, |report| {
-        if report.is_cut() {
-            count(&COUNTS.cut);
+    let faults = Arc::new(AtRandom(Mutex::new(options.partitions as u64)));
+    let workers = Faulty { inner: Arc::clone(&inner), faults };
+    let carrier = StageCarrier::new(Arc::new(workers), StageOptions::GATHERED).telling(|report| {
+        if report.is_remote() {
+            count(&COUNTS.remote);
         }
     });
     let engine = engine.with_carrier(Arc::new(carrier));
@@ -89,14 +94,11 @@ pub(crate) fn engine(options: &EngineOptions) -> Engine {
 }
 
 #[derive(Debug)]
-struct Failing {
-    inner: Arc<LocalWorkers>,
-    random: Mutex<u64>,
-}
+struct AtRandom(Mutex<u64>);
 
-impl Failing {
+impl AtRandom {
     fn below(&self, bound: u64) -> u64 {
-        let mut seed = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % bound
     }
@@ -111,53 +113,43 @@ impl Failing {
     }
 }
 
-impl Workers for Failing {
-    fn names(&self) -> Vec<Arc<str>> {
-        self.inner.names()
+impl Faults for AtRandom {
+    fn refuses(&self, _: &str, _: &[String]) -> Option<WorkerFailure> {
+        (self.below(8) == 0).then(|| {
+            count(&COUNTS.refused);
+            self.failure()
+        })
     }
 
-    fn run(&self, task: &Task, bounds: &TaskBounds, home: &Arc<StatementMemory>) -> Result<TaskRun, WorkerFailure> {
-        if self.below(4) == 0 {
-            count(&COUNTS.refused);
-            return Err(self.failure());
-        }
-        let mut run = self.inner.run(task, bounds, home)?;
-        if self.below(12) == 0 {
-            count(&COUNTS.refused);
-            run.partitions.pop();
-        }
-        let partitions = std::mem::take(&mut run.partitions).into_iter().map(|rows| {
-            let fails = (self.below(4) == 0).then(|| (self.below(3), self.failure()));
-            count(&COUNTS.open);
-            FailingRows { rows: Some(rows), fails, given: false }.boxed()
-        });
-        run.partitions = partitions.collect();
-        Ok(run)
+    fn rows(&self, _: &str, rows: Rows, blame: Blame) -> Rows {
+        let fails = (self.below(8) == 0).then(|| (self.below(3), self.failure(), blame));
+        count(&COUNTS.open);
+        FailingRows { rows: Some(rows), fails, given: false }.boxed()
     }
 }
 
 struct FailingRows {
-    rows: Option<TaskRows>,
+    rows: Option<Rows>,
     /// After so many batches, with what.
-    fails: Option<(u64, WorkerFailure)>,
+    fails: Option<(u64, WorkerFailure, Blame)>,
     given: bool,
 }
 
 impl Stream for FailingRows {
-    type Item = Result<RecordBatch, WorkerFailure>;
+    type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(rows) = &mut self.rows else { return Poll::Ready(None) };
         let next = std::task::ready!(rows.poll_next_unpin(cx));
         match &mut self.fails {
             // The end is as good as a batch: it may be what does not come.
-            Some((0, failure)) => {
-                let failure = failure.clone();
+            Some((0, failure, blame)) => {
+                let error = blame(failure.clone());
                 count(if self.given { &COUNTS.failed_after_rows } else { &COUNTS.failed_before_rows });
                 self.rows = None;
-                return Poll::Ready(Some(Err(failure)));
+                return Poll::Ready(Some(Err(error)));
             }
-            Some((left, _)) => *left -= 1,
+            Some((left, ..)) => *left -= 1,
             None => {}
         }
         self.given = true;

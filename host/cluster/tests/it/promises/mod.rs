@@ -9,13 +9,13 @@ use super::cluster::ROWS;
 
 /// A coordinator with workers, over the rows of [`super::cluster`].
 pub(crate) trait Coordinator {
-    /// An engine whose statements are cut.
-    fn cut(&self) -> &Engine;
+    /// An engine whose statements run on workers.
+    fn remote(&self) -> &Engine;
     /// An engine that runs statements whole.
     fn whole(&self) -> &Engine;
     async fn run(&self, engine: &Engine, sql: &str) -> Result<ResultStream, Failure>;
-    /// Whether the last statement was cut.
-    fn was_cut(&self) -> bool;
+    /// Whether the last statement was given to workers.
+    fn was_remote(&self) -> bool;
     /// Waits until the workers hold nothing.
     async fn idle(&self);
 
@@ -33,8 +33,8 @@ pub(crate) async fn failures_keep_their_code_and_text(coordinator: &impl Coordin
         "SELECT id, ERROR('stop ' || id) AS e FROM t WHERE id = '00007'",
     ] {
         let expected = coordinator.rows(coordinator.whole(), sql).await.unwrap_err();
-        let got = coordinator.rows(coordinator.cut(), sql).await.unwrap_err();
-        assert!(coordinator.was_cut());
+        let got = coordinator.rows(coordinator.remote(), sql).await.unwrap_err();
+        assert!(coordinator.was_remote());
         assert_eq!((got.code, &got.message, got.position), (expected.code, &expected.message, expected.position));
         assert_eq!(got.code, Code::InvalidValue, "{got}");
         coordinator.idle().await;
@@ -49,15 +49,15 @@ pub(crate) async fn what_nobody_reads_ends_and_gives_its_memory_back(coordinator
         "SELECT n, COUNT(*) AS c, ARRAY_AGG(event_message) AS a FROM t GROUP BY n",
     ];
     for sql in statements {
-        let mut rows = coordinator.run(coordinator.cut(), sql).await.unwrap();
+        let mut rows = coordinator.run(coordinator.remote(), sql).await.unwrap();
         assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
         drop(rows);
         coordinator.idle().await;
         // Nothing of it was read.
-        drop(coordinator.run(coordinator.cut(), sql).await.unwrap());
+        drop(coordinator.run(coordinator.remote(), sql).await.unwrap());
         coordinator.idle().await;
-        assert_eq!(coordinator.rows(coordinator.cut(), sql).await.unwrap(), ROWS);
-        assert!(coordinator.was_cut());
+        assert_eq!(coordinator.rows(coordinator.remote(), sql).await.unwrap(), ROWS);
+        assert!(coordinator.was_remote());
         coordinator.idle().await;
     }
     statements.len() as u64

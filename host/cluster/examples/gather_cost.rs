@@ -1,9 +1,9 @@
-//! What a cut statement costs beside its work, in processor time: what `docs/contributing/measurements/cluster.md` reports.
+//! What a statement costs beside its work whose segments workers read, in processor time: what `docs/contributing/measurements/cluster.md` reports.
 //!
-//!     cargo run --release -p tidegate-cluster --example cut_cost -- FOLDER 30000 100000 300000 1000000
+//!     cargo run --release -p tidegate-cluster --example gather_cost -- FOLDER 30000 100000 300000 1000000
 //!
 //! For each number of records, a folder in FOLDER is filled with so many edge records of `cargo xtask bench` if it is not
-//! there. Each question is run whole, and cut for 1, 2 and 4 workers of this process, in turn.
+//! there. Each question is run whole, and with 1, 2 and 4 workers of this process, in turn.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,9 +25,8 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::TryStreamExt;
 use generator::{EDGE, END, Form, Generator, SOURCES};
-use tidegate_cluster::{
-    CutCarrier, CutOptions, LocalLeaves, LocalWorkers, Workers, cut, decode, encode, held_segments,
-};
+use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageOptions};
+use tidegate_cluster::{LocalLeaves, StatementReport, decode, encode, held_segments};
 use tidegate_model::{Arguments, Failure, Value};
 use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, SavedQuery, Sources, StoredTable};
 use tidegate_store::{Store, StoreOptions};
@@ -170,20 +169,18 @@ async fn measure(records: u64, folder: &Path) {
     let whole = Engine::new(&options).unwrap();
     let kept = Arc::new(Kept::default());
     let keeping = Engine::new(&options).unwrap().with_carrier(Arc::clone(&kept) as _);
-    let workers: Vec<Arc<dyn Workers>> =
-        WORKERS.map(|count| Arc::new(LocalWorkers::new(count, &options).unwrap()) as _).to_vec();
     let last = Arc::new(Mutex::new((0, 0, 0)));
-    let cut_by = |workers: &Arc<dyn Workers>| {
+    let engines = WORKERS.map(|count| {
         let last = Arc::clone(&last);
-        let told = move |report: &tidegate_cluster::CutReport| {
+        let told = move |report: &StatementReport| {
             let tasks = || report.leaves.iter().flat_map(|leaf| &leaf.tasks);
             *last.lock().unwrap() =
                 (tasks().count(), tasks().map(|task| task.rows).sum(), tasks().map(|task| task.bytes).sum());
         };
-        let carrier = CutCarrier::new(Arc::clone(workers), CutOptions::ALL, told);
+        let workers = Arc::new(LocalStageWorkers::new(count, &options).unwrap());
+        let carrier = StageCarrier::new(Arc::new(workers), StageOptions::GATHERED).telling(told);
         Engine::new(&options).unwrap().with_carrier(Arc::new(carrier))
-    };
-    let cuts: Vec<Engine> = workers.iter().map(cut_by).collect();
+    });
     let project = Generator::new(generator::Plan { records: 1, seed: 1, form: Form::Lines, later: false });
     let project = project.projects()[0].clone();
     let arguments = Arguments::from([("project".to_owned(), Value::Text(project))]);
@@ -194,20 +191,20 @@ async fn measure(records: u64, folder: &Path) {
         let question = Question { sql, sources: &sources, saved, arguments: &arguments };
         let rows = question.asked(&whole).await;
         let times = (ROUND / question.cost(&whole, 3).await).ceil() as usize;
-        let (mut of_whole, mut of_cut) = (Vec::new(), vec![Vec::new(); cuts.len()]);
+        let (mut of_whole, mut of_workers) = (Vec::new(), vec![Vec::new(); engines.len()]);
         let mut planned = Vec::new();
-        for engine in &cuts {
+        for engine in &engines {
             assert_eq!(question.asked(engine).await, rows);
             planned.push(*last.lock().unwrap());
         }
         for _ in 0..ROUNDS {
             of_whole.push(question.cost(&whole, times).await);
-            for (engine, costs) in cuts.iter().zip(&mut of_cut) {
+            for (engine, costs) in engines.iter().zip(&mut of_workers) {
                 costs.push(question.cost(engine, times).await);
             }
         }
         let whole = median(of_whole);
-        let added: Vec<String> = of_cut
+        let added: Vec<String> = of_workers
             .into_iter()
             .zip(&planned)
             .map(|(costs, (tasks, ..))| format!("{:+.2} ({tasks})", median(costs) - whole))
@@ -220,16 +217,11 @@ async fn measure(records: u64, folder: &Path) {
         let held = held_segments(&plan);
         let encoding = measured(|| drop(encode(&plan, encoding_options, Some(&mut LocalLeaves::default()))));
         let decoding = measured(|| drop(decode(&encoded.bytes, &held, &context, &leaves)));
-        let cutting: Vec<String> = workers
-            .iter()
-            .map(|workers| format!("{:.2}", measured(|| drop(cut(&plan, workers, CutOptions::ALL, &context)))))
-            .collect();
         let (_, read_rows, read_bytes) = planned[0];
         println!(
-            "| {name} | {records} | {read_rows} | {:.1} | {whole:.2} | {} | {} | {:.2} | {:.2} | {} |",
+            "| {name} | {records} | {read_rows} | {:.1} | {whole:.2} | {} | {:.2} | {:.2} | {} |",
             read_bytes as f64 / 1e6,
             added.join(" | "),
-            cutting.join(" / "),
             encoding,
             decoding,
             encoded.bytes.len(),
@@ -243,10 +235,10 @@ async fn main() {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().expect("a folder");
     println!(
-        "| Question | records | rows of the scan | its MB | whole, ms | cut for 1: added (tasks) | for 2 | for 4 \
-         | cutting, ms, for 1 / 2 / 4 | encoding | decoding | bytes |"
+        "| Question | records | rows of the scan | its MB | whole, ms | for 1: added (tasks) | for 2 | for 4 \
+         | encoding | decoding | bytes |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for records in arguments {
         measure(records.parse().expect("a number"), Path::new(&folder)).await;
     }

@@ -1,4 +1,4 @@
-//! An engine whose statements are cut and run by three workers in this process, and what became of them.
+//! An engine whose segments three workers in this process read, which exchange no rows, and what became of its statements.
 
 #[path = "../counts.rs"]
 mod counts;
@@ -6,15 +6,15 @@ mod counts;
 use std::sync::Arc;
 
 pub(crate) use counts::*;
-use tidegate_cluster::{CutCarrier, CutOptions, LocalWorkers};
+use tidegate_cluster::stages::{LocalStageWorkers, StageCarrier, StageOptions};
 use tidegate_sql::{Engine, EngineOptions};
 
 const WORKERS: usize = 3;
 
 pub(crate) fn engine(options: &EngineOptions) -> Engine {
-    let workers = LocalWorkers::new(WORKERS, options).unwrap();
-    let carrier = CutCarrier::new(Arc::new(workers), CutOptions::ALL, |report| {
-        counted(if report.is_cut() { "cut" } else { "whole" });
+    let workers = Arc::new(LocalStageWorkers::new(WORKERS, options).unwrap());
+    let carrier = StageCarrier::new(Arc::new(workers), StageOptions::GATHERED).telling(|report| {
+        counted(if report.is_remote() { "remote" } else { "whole" });
         report.leaves.iter().for_each(|leaf| {
             counted(if leaf.tasks.len() > 1 { "leaves of several tasks" } else { "leaves of one task" })
         });

@@ -1,4 +1,4 @@
-//! What was cut of a statement, for people and for programs.
+//! What of a statement runs on workers, for people and for programs.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -9,25 +9,35 @@ use serde::{Serialize, Serializer};
 
 use crate::stay::Stay;
 
-/// What was cut, and what was not and why. As JSON: `remote` (the scans that go to workers) and `local` (why others do
-/// not), or `exchange` (the stages in which workers exchange rows).
+/// What of a statement runs on workers, and what does not and why. As JSON: `remote` (the scans that workers read), `local`
+/// (why others are not), and `exchange` if workers exchange rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "StatementWorkers")]
-pub struct CutReport {
-    /// The scans whose segments workers read. The statement stays whole if there are none, and no `exchange`.
+pub struct StatementReport {
+    /// The scans whose segments workers read. The statement runs on the server alone if there are none.
     #[serde(rename = "remote")]
     pub leaves: Vec<LeafReport>,
-    /// Why other scans are read by the coordinator; not of rows in memory, which always are.
+    /// Why other scans are read by the server; not of rows in memory, which always are.
     #[serde(rename = "local")]
     #[schemars(with = "Vec<StayForm>")]
     pub stays: Vec<Stay>,
     /// Scans that are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
-    /// The stages of a statement between which workers exchange rows; it has no list of scans.
+    /// The stages of a statement whose workers exchange rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExchangeReport")]
     pub exchange: Option<ExchangeReport>,
+    /// Why workers exchange no rows of a statement that is large enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub not_exchanged: Option<String>,
+    /// Runs that failed because of a worker before the first row; each time, it ran again without those that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<AttemptReport>,
+    /// Whether it ran on the server alone at last.
+    #[serde(skip_serializing_if = "is_false")]
+    pub fell_back: bool,
 }
 
 /// The stages of a statement between which workers exchange rows.
@@ -38,20 +48,15 @@ pub struct ExchangeReport {
     pub stages: usize,
     /// The workers that run the others.
     pub workers: Vec<String>,
-    /// Workers that failed before the first row; each time, the statement ran again without them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<AttemptReport>,
-    /// Whether it ran without exchanges at last.
-    pub fell_back: bool,
 }
 
-/// One scan of a source that goes to workers.
+/// One scan of a source that workers read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct LeafReport {
     /// The source.
     pub source: String,
-    /// The names of the operators that workers run, the scan last.
+    /// The names of the operators that the workers run which read it, the scan last.
     pub operators: Vec<String>,
     /// One for each worker that has some of the segments.
     pub tasks: Vec<TaskReport>,
@@ -64,7 +69,7 @@ pub struct LeafReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "WorkerTask")]
 pub struct TaskReport {
-    /// The worker that it was planned for.
+    /// The worker.
     pub worker: String,
     /// How many segments it reads.
     pub segments: usize,
@@ -74,9 +79,7 @@ pub struct TaskReport {
     pub bytes: u64,
     /// Rows before any condition, about.
     pub rows: u64,
-    /// The length of the plan that is sent.
-    pub plan_bytes: usize,
-    /// What it did; absent if it was not started.
+    /// What the task did that reads them; absent if it was not started.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RunReport")]
     pub ran: Option<RunReport>,
@@ -92,27 +95,22 @@ pub struct RunReport {
     pub taken: Duration,
     /// Rows that it sent.
     pub rows_sent: u64,
-    /// Rows that its scan looked at.
+    /// Rows of sources that it looked at.
     pub rows_read: u64,
-    /// Bytes of segments that it read.
+    /// Bytes of segments.
     pub bytes_read: u64,
-    /// The most bytes that the statement held on the worker.
+    /// The most bytes that it held at a time.
     pub memory: u64,
-    /// Where it ran, one after the other; more than one where a worker failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<AttemptReport>,
 }
 
-/// An attempt to run a task.
+/// A run that failed because of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct AttemptReport {
-    /// The worker; null is the server itself.
+    /// The worker; null if it is not known which.
     pub worker: Option<String>,
     /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub failure: Option<String>,
+    pub failure: String,
 }
 
 fn milliseconds<S: Serializer>(taken: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -124,12 +122,12 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-impl CutReport {
-    /// Of a statement that stays whole for one reason.
-    pub(crate) fn whole(stay: Stay) -> Self {
-        Self { stays: vec![stay], ..Self::default() }
-    }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(is: &bool) -> bool {
+    !*is
+}
 
+impl StatementReport {
     /// The report with at most so many scans, and so many tasks of each: those that took longest.
     pub(crate) fn shortened(mut self, most: usize) -> Self {
         for leaf in &mut self.leaves {
@@ -146,7 +144,7 @@ impl CutReport {
     }
 
     /// Whether workers have something to do.
-    pub fn is_cut(&self) -> bool {
+    pub fn is_remote(&self) -> bool {
         !self.leaves.is_empty()
     }
 }
@@ -166,18 +164,14 @@ impl Serialize for Stay {
     }
 }
 
-impl fmt::Display for CutReport {
+impl fmt::Display for StatementReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for LeafReport { source, operators, tasks, left_out: _ } in &self.leaves {
             writeln!(f, "source `{source}`: workers run {}", operators.join(" over "))?;
-            for TaskReport { worker, segments, partitions, bytes, rows, plan_bytes, ran: _ } in tasks {
-                writeln!(
-                    f,
-                    "  {worker}: {segments} segments in {partitions} partitions, {bytes} bytes, {rows} rows; a plan of \
-                     {plan_bytes} bytes"
-                )?;
+            for TaskReport { worker, segments, partitions, bytes, rows, ran: _ } in tasks {
+                writeln!(f, "  {worker}: {segments} segments in {partitions} partitions, {bytes} bytes, {rows} rows")?;
             }
         }
-        self.stays.iter().try_for_each(|stay| writeln!(f, "a scan stays with the coordinator: {stay}"))
+        self.stays.iter().try_for_each(|stay| writeln!(f, "a scan stays with the server: {stay}"))
     }
 }

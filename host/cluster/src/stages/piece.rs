@@ -1,4 +1,4 @@
-//! The part of a plan that is cut off: the scans of one source, with the operators above them that work on each
+//! The part of a plan that workers run by themselves: the scans of one source, with the operators above them that work on each
 //! partition by itself.
 //!
 //! A piece grows from a scan upwards. Its branches are the inputs of the source's union: segments, which go to workers,
@@ -11,11 +11,9 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
-use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -32,7 +30,7 @@ use tidegate_store::ScanDescription;
 
 /// A branch of a piece.
 #[derive(Debug, Clone)]
-pub(crate) enum Branch {
+pub(super) enum Branch {
     /// Over a scan of segments.
     Remote {
         /// The operators, down to the scan.
@@ -57,35 +55,35 @@ impl Branch {
 
 /// What the operators of a piece do.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Work {
+pub(super) struct Work {
     /// Leaves out rows by a condition.
-    pub(crate) conditions: bool,
+    pub(super) conditions: bool,
     /// Sorts the rows of each partition.
-    pub(crate) sorts: bool,
+    pub(super) sorts: bool,
     /// Ends with the first half of an aggregation.
-    pub(crate) aggregates: bool,
+    pub(super) aggregates: bool,
     /// Hands on at most so many rows of each partition.
-    pub(crate) limit: Option<usize>,
+    pub(super) limit: Option<usize>,
     /// The rows are taken as they come, and only so many that a limit above is reached.
-    pub(crate) early: bool,
+    pub(super) early: bool,
     /// The rows come in an order by a column that is not handed on: one partition can rely on it, several cannot be merged.
-    pub(crate) hides_order: bool,
+    pub(super) hides_order: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Piece {
+pub(super) struct Piece {
     /// The uppermost operator of the piece, as it stands in the plan.
-    pub(crate) original: Arc<dyn ExecutionPlan>,
-    pub(crate) branches: Vec<Branch>,
-    pub(crate) work: Work,
+    pub(super) original: Arc<dyn ExecutionPlan>,
+    pub(super) branches: Vec<Branch>,
+    pub(super) work: Work,
     /// Deals the rows of the branches out to more partitions: it is part of the plan above, unless another operator is
     /// added, and then only branches that stay have it.
-    pub(crate) spread: Option<Arc<dyn ExecutionPlan>>,
+    pub(super) spread: Option<Arc<dyn ExecutionPlan>>,
 }
 
 impl Piece {
     /// A scan of segments. `early` says that a limit above takes the first rows that come.
-    pub(crate) fn scan(scan: Arc<dyn ExecutionPlan>, reads: ScanDescription, early: bool) -> Self {
+    pub(super) fn scan(scan: Arc<dyn ExecutionPlan>, reads: ScanDescription, early: bool) -> Self {
         let conditions = reads.predicate.as_ref().is_some_and(is_condition);
         let early = early || reads.limit.is_some() && reads.orders.is_empty();
         let hides_order = !reads.orders.is_empty() && scan.output_ordering().is_none();
@@ -96,7 +94,7 @@ impl Piece {
     }
 
     /// The union of the scans of a source. At least one input is a piece.
-    pub(crate) fn union(union: Arc<dyn ExecutionPlan>, inputs: Vec<Result<Self, Arc<dyn ExecutionPlan>>>) -> Self {
+    pub(super) fn union(union: Arc<dyn ExecutionPlan>, inputs: Vec<Result<Self, Arc<dyn ExecutionPlan>>>) -> Self {
         let mut work = Work { conditions: true, sorts: true, ..Work::default() };
         let mut branches = Vec::new();
         for input in inputs {
@@ -120,12 +118,12 @@ impl Piece {
     ///
     /// # Errors
     /// If the engine cannot make an operator over a branch.
-    pub(crate) fn with(self, operator: &Arc<dyn ExecutionPlan>) -> Result<Result<Self, Self>> {
+    pub(super) fn with(self, operator: &Arc<dyn ExecutionPlan>) -> Result<Result<Self, Self>> {
         if self.spread.is_none() && self.work.limit.is_none() && !self.work.aggregates && spreads(operator) {
             let (original, spread) = (Arc::clone(operator), Some(Arc::clone(operator)));
             return Ok(Ok(Self { original, spread, ..self }));
         }
-        let Some(work) = self.work_with(operator)? else { return Ok(Err(self)) };
+        let Some(work) = self.work_with(operator) else { return Ok(Err(self)) };
         let (over, is_one) = (above(operator), self.is_one_partition());
         let spread = self.spread;
         let branches = self.branches.into_iter().map(|branch| {
@@ -143,15 +141,15 @@ impl Piece {
     }
 
     /// Whether the rows are one partition in the plan, so that nothing above merges partitions.
-    pub(crate) fn is_one_partition(&self) -> bool {
+    pub(super) fn is_one_partition(&self) -> bool {
         self.original.output_partitioning().partition_count() == 1
     }
 
     /// What the piece does with an operator on each branch; `None` if it must stay above.
-    fn work_with(&self, operator: &Arc<dyn ExecutionPlan>) -> Result<Option<Work>> {
+    fn work_with(&self, operator: &Arc<dyn ExecutionPlan>) -> Option<Work> {
         let work = self.work;
-        if work.aggregates || has_subquery_value(operator)? {
-            return Ok(None);
+        if work.aggregates {
+            return None;
         }
         let limited = |own: Option<usize>| match (work.limit, own) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -165,7 +163,7 @@ impl Piece {
             Work { limit: limited(operator.fetch()), ..work }
         } else if work.limit.is_some() {
             // The limit counts the rows below this operator.
-            return Ok(None);
+            return None;
         } else if operator.is::<FilterExec>() {
             Work { conditions: true, limit: operator.fetch(), ..work }
         } else if operator.is::<UnnestExec>() {
@@ -173,21 +171,21 @@ impl Piece {
         } else if let Some(sort) = operator.downcast_ref::<SortExec>() {
             let is_by_partition = sort.preserve_partitioning() || self.is_one_partition();
             if !is_by_partition {
-                return Ok(None);
+                return None;
             }
             Work { sorts: true, limit: sort.fetch(), hides_order: false, ..work }
         } else if let Some(aggregate) = operator.downcast_ref::<AggregateExec>() {
             if *aggregate.mode() != AggregateMode::Partial {
-                return Ok(None);
+                return None;
             }
             Work { aggregates: true, hides_order: false, ..work }
         } else {
-            return Ok(None);
+            return None;
         };
         // Of one partition the order may be that of the result, though nothing above asks for it.
         let keys = |plan: &Arc<dyn ExecutionPlan>| plan.output_ordering().map_or(0, |order| order.len());
         let is_kept = added.aggregates || !self.is_one_partition() || keys(operator) >= keys(&self.original);
-        Ok(is_kept.then_some(added))
+        is_kept.then_some(added)
     }
 }
 
@@ -204,19 +202,6 @@ fn spreads(operator: &Arc<dyn ExecutionPlan>) -> bool {
     operator.downcast_ref::<RepartitionExec>().is_some_and(|repartition| {
         !repartition.preserve_order() && matches!(repartition.partitioning(), Partitioning::RoundRobinBatch(_))
     })
-}
-
-/// Whether an operator computes with the value of a subquery: the coordinator has it.
-///
-/// # Errors
-/// None that is known: walking an expression does not fail.
-pub(crate) fn has_subquery_value(operator: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    let mut has = false;
-    operator.apply_expressions(&mut |expr| {
-        has |= expr.exists(|part| Ok(part.downcast_ref::<ScalarSubqueryExpr>().is_some()))?;
-        Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(has)
 }
 
 /// Whether an expression leaves out rows of itself: filters that other operators make while they run are not sent.

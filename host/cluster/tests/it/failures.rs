@@ -17,10 +17,10 @@ fn workers_failed_and_nothing_is_left() {
     let began = std::time::Instant::now();
     let (mut last, mut since) = (0, began);
     // The other tests of this module run at the same time.
-    while counted(&COUNTS.cut) < 150 {
+    while counted(&COUNTS.remote) < 150 {
         std::thread::sleep(std::time::Duration::from_millis(100));
-        if counted(&COUNTS.cut) > last {
-            (last, since) = (counted(&COUNTS.cut), std::time::Instant::now());
+        if counted(&COUNTS.remote) > last {
+            (last, since) = (counted(&COUNTS.remote), std::time::Instant::now());
         }
         assert!(since.elapsed().as_secs() < 120, "{COUNTS:?}");
     }
