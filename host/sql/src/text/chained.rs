@@ -236,7 +236,6 @@ fn beginning(out: &[TokenWithSpan]) -> usize {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use tidegate_model::TextLimits;
 
