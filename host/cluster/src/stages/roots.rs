@@ -50,10 +50,11 @@ pub(super) fn of(
     let roots =
         |exchange| Roots { planner, context, exchange, parts: HashMap::new(), stages: StatementStages::default() };
     let mut not_exchanged = None;
-    let exchanges = planner.exchanges(plan, context)?;
-    if exchanges && has_held_parts(plan)? {
-        not_exchanged = Some("several operators must read the same rows of a part".to_owned());
-    } else if exchanges {
+    if has_held_parts(plan)? {
+        let stays = vec![Stay::Unsendable("several operators must read the same rows of a part".to_owned())];
+        return Ok((Arc::clone(plan), StatementStages { stays, ..StatementStages::default() }));
+    }
+    if planner.exchanges(plan, context)? {
         let (made, stages) = roots(true).all(plan, &with_own_parts(plan)?)?;
         if stages.running.iter().any(|running| running.exchange().is_some()) {
             return Ok((made, stages));

@@ -9,6 +9,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
+use super::fixes::group_filters::GroupFilters;
 use super::fixes::leaf_projections::{EXTRACTS_FIELDS, LeafProjections, MOVES_FIELDS_DOWN};
 use super::fixes::sort_limits::SortsWithoutLimits;
 use super::fixes::{filters_past_limits, float_joins, nullable_constants};
@@ -66,8 +67,11 @@ pub(super) fn all_logical_rules() -> Vec<LogicalRule> {
     let mut rules: Vec<LogicalRule> = Vec::new();
     for rule in Optimizer::default().rules {
         let name = rule.name().to_owned();
-        let may_fail = name == EXTRACTS_FIELDS || name == MOVES_FIELDS_DOWN;
-        let rule = if may_fail { Arc::new(LeafProjections(rule)) } else { rule };
+        let rule: LogicalRule = match name.as_str() {
+            EXTRACTS_FIELDS | MOVES_FIELDS_DOWN => Arc::new(LeafProjections(rule)),
+            MOVES_FILTERS_DOWN => Arc::new(GroupFilters(rule)),
+            _ => rule,
+        };
         rules.push(Arc::new(Stoppable(rule)));
         if name == MOVES_FILTERS_DOWN {
             rules.push(Arc::new(ConditionsPassBarrier));

@@ -18,11 +18,13 @@ pub(crate) fn engine(options: &EngineOptions) -> Engine {
 }
 
 /// Why a plan stays where it is. Every other one travels.
-const STAYS: [&str; 7] = [
+const STAYS: [&str; 9] = [
     "a query that reads itself does not travel",
     "grouping sets without keys do not travel",
     "the aggregate sketch does not travel",
     "the aggregate merged_sketch does not travel",
+    "the aggregate quantile_sketch does not travel",
+    "the aggregate merged_quantile_sketch does not travel",
     "a window function has a flag that its message cannot say",
     "a subquery over arrays does not travel",
     "LocalLimitExec counts more rows than a message can say",

@@ -8,6 +8,7 @@
 pub(crate) mod distinct;
 pub(crate) mod filters_past_limits;
 pub(crate) mod float_joins;
+pub(crate) mod group_filters;
 pub(crate) mod leaf_projections;
 pub(crate) mod nullable_constants;
 pub(crate) mod sort_limits;

@@ -71,7 +71,9 @@ async fn of_the_engine_alone(plan: &LogicalPlan) -> Result<Vec<String>, String> 
 }
 
 /// The statements, their rows, and what the engine alone says if it refuses them.
-const STATEMENTS: [(&str, &[&str], Option<&str>); 6] = [
+const STATEMENTS: [(&str, &[&str], Option<&str>); 7] = [
+    // `group_filters`.
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM y) WHERE (SELECT COUNT(*) FROM s) > 9", &[], None),
     // `distinct`: a hint without a direction.
     (
         "SELECT DISTINCT l, c FROM (SELECT l, COUNT(*) OVER (PARTITION BY l) AS c FROM s) LIMIT 10",
