@@ -38,7 +38,7 @@ impl StatementMemories {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
     use tidegate_sql::EngineOptions;

@@ -58,13 +58,14 @@ impl Link {
                 .max_local_error_reset_streams(None)
                 .enable_push(false)
                 .handshake(stream);
-            handshake.await.map_err(|error| reason(&error))
+            handshake.await.map_err(|error| reason(&error, connect))
         };
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, opened).await;
         let (send, connection) = opened.unwrap_or_else(|_| Err("connecting takes too long".to_owned()))?;
         let (closing, closed) = watch::channel(None);
+        let connect = connect.clone();
         tokio::spawn(async move {
-            let why = drive(connection).await;
+            let why = drive(connection, &connect).await;
             closing.send_replace(Some(why));
         });
         Ok(Self { send, closed })
@@ -138,20 +139,24 @@ impl Chunks for Answer {
 
 /// Drives a connection until it is closed, or the worker does not answer pings. The reason; with the connection all of its
 /// streams fail.
-async fn drive<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<T, Bytes>) -> String {
+async fn drive<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<T, Bytes>, connect: &Connect) -> String {
     let pings = connection.ping_pong();
     tokio::select! {
         done = connection => match done {
             Ok(()) => "it closed the connection".to_owned(),
-            Err(error) => format!("the connection broke: {}", reason(&error)),
+            Err(error) => format!("the connection broke: {}", reason(&error, connect)),
         },
         () = unanswered(pings) => "it does not answer".to_owned(),
     }
 }
 
 /// Why a connection broke. In TLS 1.3, a worker that refuses this side's certificate says so when this side's handshake is
-/// done already.
-fn reason(error: &h2::Error) -> String {
+/// done already. One that wants TLS answers with an alert, whose first bytes are no length of a frame.
+fn reason(error: &h2::Error, connect: &Connect) -> String {
+    if matches!(connect, Connect::Loopback) && error.reason() == Some(h2::Reason::FRAME_SIZE_ERROR) {
+        return "it does not speak HTTP/2 without TLS; if it has a certificate, set tls_certificate, tls_key and tls_ca of [cluster]"
+            .to_owned();
+    }
     error.get_io().map_or_else(|| error.to_string(), handshake_failure)
 }
 

@@ -237,6 +237,18 @@ fn a_server_that_others_signed_is_not_let_in() {
 }
 
 #[test]
+fn a_server_without_certificates_is_told_that_a_worker_may_want_them() {
+    let authority = Authority::new();
+    let data = Data::new();
+    std::fs::create_dir(&data).unwrap();
+    let worker = worker(&data, &authority.sign("worker", "127.0.0.1"), "worker.log");
+    let mut command = serve(&data);
+    command.env("TIDEGATE_CLUSTER_WORKERS", worker.address());
+    let server = Server::spawn(command, data.with_file_name("data.log"), true);
+    wait(&server, Some("set tls_certificate, tls_key and tls_ca"));
+}
+
+#[test]
 fn files_that_cannot_be_used_are_named_at_the_start() {
     let authority = Authority::new();
     let files = authority.sign("worker", "127.0.0.1");

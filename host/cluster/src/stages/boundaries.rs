@@ -95,3 +95,39 @@ impl ExecutionPlan for StageInput {
         internal_err!("the head stage was not finished")
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion_distributed::NetworkCoalesceExec;
+
+    use super::*;
+
+    /// A part that several operators read may run for each of them, at the same time.
+    #[test]
+    fn each_run_has_tasks_of_its_own() {
+        let rows: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())).with_partitions(2));
+        let below: Arc<dyn ExecutionPlan> = Arc::new(NetworkCoalesceExec::try_new(rows, 3, 1).unwrap());
+        let below = numbered(below, Uuid::nil(), Some(1)).unwrap();
+        let merged: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(below));
+        let above: Arc<dyn ExecutionPlan> = Arc::new(NetworkCoalesceExec::try_new(merged, 2, 1).unwrap());
+        let plan = numbered(above, Uuid::nil(), Some(2)).unwrap();
+        assert_eq!(tasks(&plan), 5);
+        let stages = |plan: &Arc<dyn ExecutionPlan>| {
+            let mut stages = Vec::new();
+            plan.apply(|node| {
+                let stage = node.as_network_boundary().map(|boundary| boundary.input_stage());
+                stages.extend(stage.map(|stage| (stage.query_id(), stage.num(), stage.task_count())));
+                Ok(TreeNodeRecursion::Continue)
+            })
+            .unwrap();
+            stages
+        };
+        let [one, other] = [of_new_run(&plan).unwrap(), of_new_run(&plan).unwrap()].map(|plan| stages(&plan));
+        let [(run, 2, 2), (of_below, 1, 3)] = one[..] else { unreachable!("{one:?}") };
+        assert!(run == of_below && !run.is_nil() && other.iter().all(|(of_other, ..)| *of_other != run));
+    }
+}

@@ -18,8 +18,11 @@ use crate::statement_report::StatementReport;
 /// Runs each statement of an engine in stages, if it may.
 pub struct StageCarrier {
     planner: Arc<StagePlanner>,
-    told: Option<Box<dyn Fn(&StatementReport) + Send + Sync>>,
+    told: Option<Box<Told>>,
 }
+
+/// Who is told of each statement.
+type Told = dyn Fn(&StatementReport) + Send + Sync;
 
 impl StageCarrier {
     /// For these workers.

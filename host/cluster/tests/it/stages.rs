@@ -241,7 +241,7 @@ async fn few_rows_are_not_exchanged() {
         let (rows, cost) = world.counted(&world.staged, sql).await.unwrap();
         assert_eq!(rows, expected, "{sql}");
         assert!(world.stages() == 0 && world.report().is_remote(), "{:?} {sql}", world.report());
-        assert!(cost.cost().tasks >= 3 && cost.cost().rows_read >= 1800, "{:?} {sql}", cost.cost());
+        assert!(cost.cost().tasks > 0 && cost.cost().rows_read >= 1800, "{:?} {sql}", cost.cost());
     }
     world.wait_for_nothing().await;
 }
@@ -411,7 +411,11 @@ async fn parts_that_several_operators_read_are_computed_once() {
             // Each scan for one of its readers only.
             let scans = if sql == SHARED[2] { 2 } else { 1 };
             assert_eq!((world.stages(), world.report().leaves.len()), (0, scans), "{:?} {sql}", world.report());
-            assert_eq!(cost.cost().moves > 0, gone > 0, "{:?} {sql}", cost.cost());
+            // A worker without segments is not asked.
+            let is_gone = |worker: &str| (0..gone).any(|number| worker == format!("worker-{number}"));
+            let report = world.report();
+            let fails = report.leaves.iter().flat_map(|leaf| &leaf.tasks).any(|task| is_gone(&task.worker));
+            assert_eq!(cost.cost().moves > 0, fails, "{:?} {sql}", cost.cost());
         }
         world.wait_for_nothing().await;
     }
