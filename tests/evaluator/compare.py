@@ -152,7 +152,7 @@ def alike(right, ours):
     if isinstance(right, float):
         if not math.isfinite(right):
             return ours == named(right)
-        return is_number(ours) and math.isclose(right, float(ours), rel_tol=CLOSE)
+        return is_number(ours) and math.isclose(right, float(ours), rel_tol=CLOSE, abs_tol=CLOSE)
     if isinstance(right, (int, Decimal)):
         return is_number(ours) and right == ours
     # Times have three digits or six behind the second.

@@ -181,7 +181,8 @@ class Statement:
         value = self.value(kind, columns, 1)
         number = self.pick(["INT64", "NUMERIC", "FLOAT64"])
         summed = self.value(number, columns, 1)
-        whole = "FLOAT64" if number == "INT64" else number
+        # Of several infinities the evaluator's AVG is NaN.
+        averaged, average = self.pick([("INT64", "FLOAT64"), ("NUMERIC", "NUMERIC")])
         condition = self.value("BOOL", columns, 1)
         text, number_key = self.value("STRING", columns, 1), self.value("INT64", columns, 1)
         return self.pick([
@@ -191,7 +192,7 @@ class Statement:
             (f"COUNTIF({condition})", "INT64"),
             (f"SUM({summed})", number),
             (f"SUM(DISTINCT {summed})", number),
-            (f"AVG({summed})", whole),
+            (f"AVG({self.value(averaged, columns, 1)})", average),
             (f"MIN({value})", kind),
             (f"MAX({value})", kind),
             (f"LOGICAL_AND({condition})", "BOOL"),
@@ -206,6 +207,8 @@ class Statement:
 
     def windows(self, columns):
         ids = [name for name, _ in columns if name.endswith(".id")] or [name for name, kind in columns if kind in PLAIN]
+        # Where the keys of the order may be equal, only frames that have all equal rows or none have one answer.
+        is_unique = len({name.split(".")[0] for name, _ in columns}) == 1 and bool(columns[0][0].endswith(".id"))
         items = []
         for _ in range(self.pick([1, 2])):
             kind = self.plain()
@@ -213,13 +216,12 @@ class Statement:
             by = self.pick(["", f"PARTITION BY {self.value(key, columns, 1)} "])
             order = "ORDER BY " + ", ".join(f"{name}{self.pick(['', ' DESC'])}" for name in ids)
             value, number = self.value(kind, columns, 1), self.value("INT64", columns, 1)
-            frame = self.pick([
-                "",
+            rows = [
                 " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
                 " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING",
                 " ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
-                " RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
-            ])
+            ]
+            frame = self.pick(["", " RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"] + rows * is_unique)
             items.append(self.pick([
                 (f"RANK() OVER ({by}{order})", "INT64"),
                 (f"DENSE_RANK() OVER ({by}{order})", "INT64"),
