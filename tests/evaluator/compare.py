@@ -5,7 +5,7 @@ the FILEs, one a line, `#` begins a comment, and random ones. Exits with 1 when 
 refuses what the evaluator answers, or answers where that fails while it runs. What the language does not allow, ours may.
 Where ours differs on purpose, the statement stands under "Differs" or "Refused" in the document, and is not compared.
 
---random COUNT   how many random statements (300)
+--random COUNT   how many random statements (200)
 --seed SEED      what they follow from (1); `SEED/NUMBER` stands beside each that differs
 --number NUMBER  only this random statement, and its text
 """
@@ -36,7 +36,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
     parser.add_argument("token")
-    parser.add_argument("--random", type=int, default=300)
+    parser.add_argument("--random", type=int, default=200)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--number", type=int)
     parser.add_argument("files", nargs="*")
@@ -131,7 +131,8 @@ def key(value):
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         if not math.isfinite(value):
             return named(value)
-        return str(int(value)) if value == int(value) else f"{float(value):.9g}"
+        is_large = abs(value) > 1e9 and value == int(value)
+        return str(int(value)) if is_large else f"{float(value):.9g}"
     return str(value)
 
 

@@ -96,6 +96,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
             Ok(Some(i64::from(bits)))
         }),
     ),
+    Kernel::rows("bitwise_xor", 2..=2, Body::Int(|row| Ok(Some(row.int(0) ^ row.int(1))))),
     Kernel::rows("shift_left", 2..=2, Body::Int(|row| shifted(row, |bits, by| bits.checked_shl(by)))),
     Kernel::rows("shift_right", 2..=2, Body::Int(|row| shifted(row, |bits, by| bits.checked_shr(by)))),
     Kernel::rows("range_bucket", 2..=2, Body::Int(bucket)),

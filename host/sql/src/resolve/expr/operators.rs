@@ -65,7 +65,8 @@ impl Resolver<'_> {
                     B::PGBitwiseShiftRight => kernel("shift_right", cx.guarded, vec![left, right]),
                     B::BitwiseAnd => binary_expr(left, Operator::BitwiseAnd, right),
                     B::BitwiseOr => binary_expr(left, Operator::BitwiseOr, right),
-                    _ => binary_expr(left, Operator::BitwiseXor, right),
+                    // The engine makes 0 of its own `x ^ x`, also where x is NULL (DataFusion 55.2.0, `expr_simplifier`).
+                    _ => kernel("bitwise_xor", cx.guarded, vec![left, right]),
                 };
                 Ok(folded(Typed::new(expr, Type::Int64)))
             }
