@@ -132,7 +132,7 @@ def key(value):
         if not math.isfinite(value):
             return named(value)
         is_large = abs(value) > 1e9 and value == int(value)
-        return str(int(value)) if is_large else f"{float(value):.9g}"
+        return str(int(value)) if is_large else f"{float(value) + 0.0:.9g}"
     return str(value)
 
 

@@ -14,6 +14,11 @@ pub(crate) const KERNELS: &[Kernel] = &[
         1..=1,
         Body::Text(|row, out| mapped(row.text(0), out, str::make_ascii_uppercase, char::to_uppercase)),
     ),
+    Kernel::rows(
+        "folded_text",
+        1..=1,
+        Body::Text(|row, out| mapped(row.text(0), out, str::make_ascii_lowercase, folded)),
+    ),
     Kernel::rows("reverse_text", 1..=1, Body::Text(reverse)),
     Kernel::rows("title_text", 1..=2, Body::Text(title)),
     // A text of no more characters than the second argument says.
@@ -101,6 +106,18 @@ fn mapped<I: Iterator<Item = char>>(
         text.chars().flat_map(other).try_for_each(|c| out.char(c))?;
     }
     Ok(Some(()))
+}
+
+/// The full case folding of Unicode (CaseFolding.txt): small letters of the large ones of the small ones, but for the
+/// dotless i, which is another letter, and those of Cherokee, whose small letters are the younger ones.
+fn folded(c: char) -> impl Iterator<Item = char> {
+    let kept = match c {
+        'ı' | '\u{13a0}'..='\u{13f5}' => Some(c),
+        '\u{ab70}'..='\u{abbf}' | '\u{13f8}'..='\u{13fd}' => c.to_uppercase().next(),
+        _ => None,
+    };
+    let others = kept.is_none().then(|| c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase));
+    kept.into_iter().chain(others.into_iter().flatten())
 }
 
 fn reverse(row: &Row, out: &mut Out) -> RowResult<()> {

@@ -211,7 +211,7 @@ fn normalize(call: &Call<'_>, fold: bool) -> Result<Typed> {
         return Err(call.fails(format!("there is no normal form {form}; there are NFC, NFKC, NFD, NFKD")));
     }
     let text = call.text(0)?;
-    let text = if fold { kernel("lower_text", call.safe, vec![text]) } else { text };
+    let text = if fold { kernel("folded_text", call.safe, vec![text]) } else { text };
     Ok(Typed::new(kernel("normalized_text", call.safe, vec![text, lit(form)]), TEXT))
 }
 
