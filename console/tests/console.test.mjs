@@ -912,7 +912,7 @@ test("the state of workers is shown, and where the scans of a slow query ran", a
   await own.route("**/ready", (route) => route.fulfill(json({ status: "ok", warnings: [], workers: [{ name: "10.0.0.1:4100", used: true, reason: null }, { name: EVIL, used: false, reason: `another version ${EVIL}` }] })));
   await own.route("**/metrics", (route) => route.fulfill({ status: 200, contentType: "text/plain", body: 'tidegate_cluster_tasks_total{worker="10.0.0.1:4100",outcome="done"} 40\ntidegate_cluster_tasks_total{worker="10.0.0.1:4100",outcome="left"} 2\ntidegate_cluster_tasks_total{worker="10.0.0.1:4100",outcome="gone"} 3\n' }));
   const ran = { milliseconds: 12, rows_sent: 4, rows_read: 1000, bytes_read: 2048, memory: 1 };
-  const task = { worker: "10.0.0.1:4100", segments: 2, partitions: 1, bytes: 1, rows: 1000, plan_bytes: 1 };
+  const task = { worker: "10.0.0.1:4100", segments: 2, partitions: 1, bytes: 1, rows: 1000 };
   const statement = { remote: [{ source: "postgres.logs", operators: ["DataSourceExec"], tasks: [{ ...task, ran }, { ...task, worker: "10.0.0.2:4100" }] }], local: [{ reason: "little", message: "only 3 rows" }], attempts: [{ worker: "10.0.0.3:4100", failure: "the worker is gone" }] };
   const slow = { arrived_at: new Date().toISOString(), milliseconds: 20, endpoint: { id: "1", name: "logs.all" }, status: 200, token: null, cache: null, language: null, text: null, text_is_cut: false, statements: 1, rows_read: 1000, bytes_read: 2048, memory: 1, tasks: 2, moves: 1, workers: [statement] };
   await own.route("**/api/slow-queries", (route) => route.fulfill(json([slow])));
