@@ -137,7 +137,12 @@ const TEST: [Step; 14] = [
         run: workflow::workflow,
     },
     Step { name: "clients", what: "real clients", after: &["build"], run: clients::clients },
-    Step { name: "console-texts", what: "the console without a browser", after: &[], run: console::texts },
+    Step {
+        name: "editor",
+        what: "what the console makes of queries, without a browser",
+        after: &[],
+        run: console::texts,
+    },
     Step { name: "console", what: "the console in a real browser", after: &["build"], run: console::console },
     Step {
         name: "conformance",
